@@ -7,6 +7,7 @@ mod clusters;
 mod digests;
 mod endpoint;
 mod events;
+mod explain;
 mod history;
 mod login;
 mod now;
@@ -261,6 +262,29 @@ const ENDPOINTS: &[Endpoint] = &[
         query: NONE,
         body: NONE,
         answer: || delete(digests::reset),
+    },
+    Endpoint {
+        method: "get",
+        path: "/digests/{digest}/explain",
+        role: Role::View,
+        summary: "The plans of a digest that were asked for",
+        query: NONE,
+        body: NONE,
+        answer: || get(explain::show),
+    },
+    Endpoint {
+        method: "post",
+        path: "/digests/{digest}/explain",
+        role: Role::Operate,
+        summary: "Have a replica explain the sample of a digest, and keep the plan",
+        query: NONE,
+        body: &[
+            CLUSTER,
+            Key("server", Text, "The server to ask, instead of a replica."),
+            Key("user", Text, "Only the digest of this user."),
+            Key("schema", Text, "Only the digest in this schema."),
+        ],
+        answer: || post(explain::ask),
     },
     Endpoint {
         method: "get",

@@ -11,6 +11,7 @@ use stats::digests::DigestSource;
 use tier::Tier;
 
 use super::access::{Access, Record};
+use super::explain::{Explainer, KeptPlans};
 use super::history::Keeper;
 use super::limits::{self, ListenerLimits, Reloads, ServerLimits};
 use super::secured::TlsNow;
@@ -36,6 +37,8 @@ pub struct Sources {
     pub status: Arc<dyn Status>,
     /// Where commands go.
     pub steering: Arc<dyn Steering>,
+    /// Has servers explain statements; `None` without a control plane of this process.
+    pub explainer: Option<Arc<dyn Explainer>>,
 }
 
 /// The result cache of the process.
@@ -57,6 +60,9 @@ pub(super) struct Shared {
     pub(super) events: Option<Arc<Events>>,
     pub(super) sessions: Option<Arc<dyn Sessions>>,
     pub(super) steering: Arc<dyn Steering>,
+    pub(super) explainer: Option<Arc<dyn Explainer>>,
+    /// The plans that were asked for.
+    pub(super) plans: KeptPlans,
     pub(super) draining: AtomicBool,
     /// The history, if it is kept.
     pub(super) history: OnceLock<Keeper>,
@@ -78,7 +84,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(config: &Config, sources: Sources) -> Shared {
-        let Sources { workers, digests, cache, tier, events, sessions, status, steering } = sources;
+        let Sources { workers, digests, cache, tier, events, sessions, status, steering, explainer } = sources;
         let (draining, started) = (AtomicBool::new(false), SystemTime::now());
         let (access, record) = (Access::default(), Record::default());
         let (rules, history, reloads) = (RwLock::default(), OnceLock::new(), Reloads::default());
@@ -91,6 +97,8 @@ impl Shared {
             events,
             sessions,
             steering,
+            explainer,
+            plans: KeptPlans::default(),
             draining,
             history,
             started,

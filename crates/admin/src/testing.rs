@@ -35,6 +35,7 @@ pub(super) fn sources(workers: stats::Workers) -> Sources {
         sessions: None,
         status: Arc::new(FixedStatus(Clusters::new())),
         steering: Arc::new(Orders::default()),
+        explainer: None,
     }
 }
 

@@ -139,6 +139,8 @@ pub struct Proxy {
     pub busy_poll: Duration,
     /// Entries of each worker's table of digests; 0 is off.
     pub digests_max: usize,
+    /// A text of each digest is kept for EXPLAIN.
+    pub digest_samples: bool,
     /// How long sessions may finish when the process stops.
     pub drain: Duration,
     /// Where this proxy stands, compared with [`Server::zone`]; empty is no preference.

@@ -91,6 +91,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         workers: reader.number(&proxy, &process::WORKERS) as usize,
         busy_poll: Duration::from_micros(reader.number(&proxy, &process::BUSY_POLL).into()),
         digests_max: reader.number(&proxy, &process::DIGESTS_MAX) as usize,
+        digest_samples: reader.flag(&proxy, &process::DIGEST_SAMPLES),
         drain: reader.duration(&proxy, &process::DRAIN),
         zone: reader.text(&proxy, &process::ZONE).unwrap_or_default(),
         login_memory_max: reader.size(&proxy, &process::LOGIN_MEMORY_MAX),

@@ -8,6 +8,7 @@ mod changes;
 mod cluster_link;
 mod error;
 mod executor;
+mod explain;
 mod handle;
 mod journal;
 mod lease;
@@ -19,4 +20,5 @@ mod task;
 
 pub use cluster_link::{ClusterLink, Clusters};
 pub use error::StartError;
+pub use explain::Plans;
 pub use handle::{ControlHandle, start};

@@ -31,6 +31,7 @@ use facts::changes::ChangeListener;
 use facts::lags::Lags;
 use facts::published::Published;
 use facts::view::{Health, ServerId, ServerIds, View};
+use net::tls::ClientTls;
 use tokio::sync::{Notify, mpsc, watch};
 use wire::proxy_header::Version;
 
@@ -320,18 +321,7 @@ impl Watched {
     }
 
     fn access(&self, server: &str) -> Option<ServerAccess> {
-        let server = self.config.servers.get(server)?;
-        Some(ServerAccess {
-            address: link::address(&server.address),
-            tls: self.link.tls.clone(),
-            user: self.config.monitor.user.clone(),
-            password: self.config.monitor.password.clone(),
-            announce: match self.config.proxy_protocol {
-                config::ProxyOut::Off => None,
-                config::ProxyOut::V1 => Some(Version::V1),
-                config::ProxyOut::V2 => Some(Version::V2),
-            },
-        })
+        access(&self.config, &self.link.tls, server)
     }
 
     fn server_name(&self, id: ServerId) -> Option<Arc<str>> {
@@ -371,4 +361,20 @@ impl Watched {
         }
         self.loads.all_is_due();
     }
+}
+
+/// How the monitor reaches a server of this cluster.
+pub(crate) fn access(cluster: &config::Cluster, tls: &ClientTls, server: &str) -> Option<ServerAccess> {
+    let server = cluster.servers.get(server)?;
+    Some(ServerAccess {
+        address: link::address(&server.address),
+        tls: tls.clone(),
+        user: cluster.monitor.user.clone(),
+        password: cluster.monitor.password.clone(),
+        announce: match cluster.proxy_protocol {
+            config::ProxyOut::Off => None,
+            config::ProxyOut::V1 => Some(Version::V1),
+            config::ProxyOut::V2 => Some(Version::V2),
+        },
+    })
 }

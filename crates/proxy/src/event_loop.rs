@@ -122,6 +122,7 @@ fn tidy(worker: &Worker) {
     worker.events.take_settings(&config.events);
     worker.change_digests(|digests| {
         digests.set_max(config.proxy.digests_max);
+        digests.set_samples(config.proxy.digest_samples);
         digests.set_second(u64::from(second));
     });
     if worker.index == 0 {

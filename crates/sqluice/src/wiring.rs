@@ -17,7 +17,7 @@ use admin::{AdminHandle, ResultCache, Sources};
 use anyhow::Context as _;
 use config::Config;
 use console::ConsoleHandle;
-use control::{ClusterLink, ControlHandle};
+use control::{ClusterLink, ControlHandle, Plans};
 use events::Events;
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
@@ -46,6 +46,7 @@ pub struct Running {
     admin: Option<AdminHandle>,
     console: Option<ConsoleHandle>,
     operator_tls: OperatorTls,
+    plans: Arc<Plans>,
     tier: Option<Arc<tier::Tier>>,
     events: Arc<Events>,
 }
@@ -67,8 +68,8 @@ impl Running {
         limits::announce(&shares);
         proxy.share_files(shares);
         match operate(&config, &links, &proxy, tier.as_ref(), &events) {
-            Ok(Operated { control, admin, console, operator_tls }) => {
-                Ok(Running { config, published, proxy, control, admin, console, operator_tls, tier, events })
+            Ok(Operated { control, admin, console, operator_tls, plans }) => {
+                Ok(Running { config, published, proxy, control, admin, console, operator_tls, plans, tier, events })
             }
             Err(error) => {
                 end(&proxy).await;
@@ -134,6 +135,7 @@ impl Running {
         self.console.iter().for_each(|console| console.reload(&effective, Some(tls.of_console())));
         self.operator_tls = tls;
         self.control.reload(&effective, &links);
+        self.plans.reload(&effective, &links);
         self.events.reload(event_settings(&effective));
         self.config = effective;
         self.note_reload(true, format!("the configuration was read again: {}", reloaded.changes));
@@ -177,6 +179,7 @@ struct Operated {
     admin: Option<AdminHandle>,
     console: Option<ConsoleHandle>,
     operator_tls: OperatorTls,
+    plans: Arc<Plans>,
 }
 
 /// Starts the control plane, and the admin listener and the SQL console if they are wanted.
@@ -191,10 +194,11 @@ fn operate(
     let bound = config.admin.as_ref().map(|admin| admin::bind(&admin.address)).transpose()?;
     let console = console_start::bind(config)?;
     let operator_tls = OperatorTls::new(config)?;
+    let plans = Arc::new(Plans::new(config, links));
     let control = control::start(config, links, proxy.stats())?;
     let start = |bound| console_start::start(bound, config, operator_tls.of_console(), proxy, &control, events);
     let console = console.map(start).transpose()?;
-    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console, operator_tls }) };
+    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console, operator_tls, plans }) };
     let sources = Sources {
         workers: proxy.stats(),
         digests: proxy.digests(),
@@ -204,9 +208,10 @@ fn operate(
         sessions: Some(Arc::new(OperatedSessions(proxy.operator()))),
         status: control.status(),
         steering: control.steering(),
+        explainer: Some(plans.clone()),
     };
     let admin = admin::start(bound, config, operator_tls.of_http(), sources)?;
-    Ok(Operated { control, admin: Some(admin), console, operator_tls })
+    Ok(Operated { control, admin: Some(admin), console, operator_tls, plans })
 }
 
 /// Ends the data plane. A session that cannot be closed must not keep the process, so the wait has a limit.

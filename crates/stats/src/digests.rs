@@ -161,6 +161,8 @@ pub struct DigestRow {
     pub questions: Option<Box<Questions>>,
     /// Times by size, and errors by code.
     pub spread: Box<Spread>,
+    /// The text of a slow statement with its literals, if one is kept. It is for servers alone: no reply and no log has it.
+    pub sample: Option<Sample>,
     /// When the first statement was answered that counts here.
     pub first_seen: SystemTime,
     /// When the last one was.
@@ -176,6 +178,30 @@ pub struct DigestReport {
     pub others: DigestFigures,
     /// The effect of the result cache on those.
     pub others_cached: CachedFigures,
+}
+
+/// The longest text of a sample, in bytes.
+pub const SAMPLE_BYTES_MAX: usize = 8 << 10;
+
+/// The text of a statement with its literals. Its `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sample(pub Arc<[u8]>);
+
+impl std::fmt::Debug for Sample {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sample({} bytes)", self.0.len())
+    }
+}
+
+/// The place of a statement in a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It has no entry: [`DigestTable::admit`] decides.
+    Missing,
+    /// It is counted.
+    Done,
+    /// It is counted, and slower than the sample: [`DigestTable::sample`] takes its text.
+    Slower,
 }
 
 /// Takes the report of one worker.

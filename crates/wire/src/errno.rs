@@ -117,6 +117,8 @@ pub const ER_DATA_TOO_LONG: u16 = 1406;
 pub const ER_WRONG_VALUE_FOR_TYPE: u16 = 1411;
 /// An argument of a CALL that is to be set, and is no variable.
 pub const ER_SP_NOT_VAR_ARG: u16 = 1414;
+/// EXPLAIN of a view whose tables the user may not see.
+pub const ER_VIEW_NO_EXPLAIN: u16 = 1345;
 /// The prepared statement has no open cursor.
 pub const ER_STMT_HAS_NO_OPEN_CURSOR: u16 = 1421;
 /// A foreign key forbids to take this row away.

@@ -8,6 +8,7 @@ import { bytes, count, many, micros, moment, number, share } from '../format';
 import { Act, Choice, Code, Empty, Figure, Filter, Order, Panel, Table, Tag, Trouble, matches } from '../parts';
 import { go, link, usePlace, useSetting } from '../route';
 import { Changed } from './changed';
+import { Plans } from './plan';
 
 const LOOK_MS = 5_000;
 const LIMIT = 500;
@@ -179,6 +180,7 @@ function One(props: { rows: any[]; candidate: any }) {
                     kill its sessions
                 </Act>
             </p>
+            <Plans hash={row.hash} key={row.hash} />
             <RuleText row={row} candidate={props.candidate} />
             {kill && <KillAll where={kill === 'query' ? `${where} and state=running` : where} what={kill} onClose={() => setKill('')} />}
         </Panel>

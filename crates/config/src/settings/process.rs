@@ -9,7 +9,16 @@ pub static PROXY: Section = Section {
     key: "proxy",
     form: Form::Single,
     doc: "The process itself.",
-    settings: &[&WORKERS, &BUSY_POLL, &DIGESTS_MAX, &DRAIN, &ZONE, &LOGIN_MEMORY_MAX, &PREPARED_MEMORY_MAX],
+    settings: &[
+        &WORKERS,
+        &BUSY_POLL,
+        &DIGESTS_MAX,
+        &DIGEST_SAMPLES,
+        &DRAIN,
+        &ZONE,
+        &LOGIN_MEMORY_MAX,
+        &PREPARED_MEMORY_MAX,
+    ],
     sections: &[],
 };
 
@@ -39,7 +48,14 @@ pub static DIGESTS_MAX: Setting = limit(
     100_000,
     "off",
     "Digests that each worker counts separately, for each user and schema; it counts all others together. An entry \
-     takes up to 2 KiB for the text and about 2,300 bytes more.",
+     takes up to 2 KiB for the text, up to 8 KiB for the sample and about 2,400 bytes more.",
+);
+/// `digest_samples`
+pub static DIGEST_SAMPLES: Setting = live(
+    "digest_samples",
+    Kind::Flag { default: true },
+    "Whether Sqluice keeps the text of one slow read of each digest in memory, with its literals, so that an operator can \
+     have a replica explain it. No reply, page or log shows this text.",
 );
 /// `drain_ms`
 pub static DRAIN: Setting = millis(

@@ -9,9 +9,10 @@ use net::query::{Client, Limits, QueryError};
 use net::stream::Keepalive;
 use net::tls::ClientTls;
 use wire::auth::Credential;
-use wire::errno;
 use wire::handshake::HandshakeError;
+use wire::handshake::client::LoginRequest;
 use wire::proxy_header::Version;
+use wire::{Capabilities, errno};
 
 /// The address, TLS settings and login by which the monitor and the failover reach one server.
 #[derive(Clone)]
@@ -27,6 +28,21 @@ pub(crate) struct ServerAccess {
 impl ServerAccess {
     /// Opens a connection; the name is resolved anew each time.
     pub(crate) async fn open(&self, connect: Duration, limits: Limits) -> Result<Client, Failure> {
+        self.open_with(self.login(), connect, limits).await
+    }
+
+    /// The same, where a text with several statements is an error of the server.
+    pub(crate) async fn open_for_one_statement(&self, connect: Duration, limits: Limits) -> Result<Client, Failure> {
+        let mut login = self.login();
+        login.capabilities.remove(Capabilities::MULTI_STATEMENTS);
+        self.open_with(login, connect, limits).await
+    }
+
+    fn login(&self) -> LoginRequest {
+        net::query::login(&self.user, Credential::password(self.password.expose()))
+    }
+
+    async fn open_with(&self, login: LoginRequest, connect: Duration, limits: Limits) -> Result<Client, Failure> {
         let target = Target {
             address: self.address.clone(),
             timeout: connect,
@@ -35,7 +51,6 @@ impl ServerAccess {
             compression: None,
             announce: self.announce.map(|version| Announce { version, client: None }),
         };
-        let login = net::query::login(&self.user, Credential::password(self.password.expose()));
         let mut client = Client::connect(&target, login, limits).await.map_err(|error| connect_failure(&error))?;
         // A global autocommit=0 would leave heartbeats uncommitted and let replicas' rows be read from an old snapshot.
         client.query("SET autocommit = 1").await.map_err(|error| query_failure(&error))?;

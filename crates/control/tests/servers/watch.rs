@@ -36,6 +36,7 @@ fn admin(config: &config::Config, control: &ControlHandle) -> AdminHandle {
         sessions: None,
         status: control.status(),
         steering: control.steering(),
+        explainer: None,
     };
     let bound = admin::bind(&config.admin.as_ref().unwrap().address).unwrap();
     admin::start(bound, config, AdminTls::default(), sources).unwrap()

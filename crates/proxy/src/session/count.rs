@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use stats::digests::{CacheSaid, DigestName, Ran, RanBy};
+use stats::digests::{CacheSaid, Counted, DigestName, Ran, RanBy};
 use wire::command::Command;
 use wire::exchange::Expect;
 
@@ -59,6 +59,9 @@ pub(super) trait Finished {
     /// Its text.
     fn text(&self) -> Option<&[u8]>;
 
+    /// Its text, if that is one read with all its values, which any session reads alike.
+    fn sample(&self) -> Option<&[u8]>;
+
     /// The name of its command.
     fn command(&self) -> &'static str;
 
@@ -89,6 +92,13 @@ impl Finished for Query<'_> {
 
     fn text(&self) -> Option<&[u8]> {
         Query::text(self).map(|text| text.bytes)
+    }
+
+    fn sample(&self) -> Option<&[u8]> {
+        let is_read = self.statement.kind == sql::Kind::Select && self.statement.access.only_reads();
+        let text =
+            Query::text(self).filter(|_| is_read && self.statement.parts == 1 && self.command == Command::Query)?;
+        (text.dialect.modes.is_empty() && text.dialect.encoding.is_ascii_safe()).then_some(text.bytes)
     }
 
     fn command(&self) -> &'static str {
@@ -140,6 +150,10 @@ impl Finished for FoundByBytes<'_> {
 
     fn text(&self) -> Option<&[u8]> {
         Some(self.text)
+    }
+
+    fn sample(&self) -> Option<&[u8]> {
+        None
     }
 
     fn command(&self) -> &'static str {
@@ -250,9 +264,13 @@ impl Session {
             return;
         }
         let key = self.digest_key(digest);
-        if !self.env.worker.digests.borrow_mut().count(key, ran) {
+        let counted = self.env.worker.digests.borrow_mut().count(key, ran);
+        if counted != Counted::Done {
             self.env.worker.change_digests(|digests| {
-                digests.admit(key, ran, || self.digest_name(digest, query.form(self)));
+                if counted == Counted::Missing {
+                    digests.admit(key, ran, || self.digest_name(digest, query.form(self)));
+                }
+                digests.sample(key, ran, query.sample());
             });
         }
         if let Some(said) = query.cache_said() {

@@ -20,6 +20,7 @@ mod drain;
 mod dribble;
 mod drivers;
 mod events;
+mod explain;
 mod failover;
 mod failures;
 mod follow;

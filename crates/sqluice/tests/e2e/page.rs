@@ -133,7 +133,11 @@ async fn a_digest_is_understood_and_killed(browser: &Browser, world: &World) {
     until("what ran it has ended", async || long.is_finished().then_some(())).await;
     let long = world.long("marker_digest").await;
     view(browser, "#/digests", "document.querySelectorAll('.bubble').length > 4").await;
-    browser.click("#table-digests tbody tr").await;
+    // There is no history from before.
+    browser.shows("The history has nothing from before that moment.").await;
+    browser.value(&format!("({ROW_WITH})('digests', 'SELECT COUNT(*), SUM(price) FROM app.items').click()")).await;
+    browser.click("#explain").await;
+    browser.wait("[...document.querySelectorAll('.steps td')].some(cell => cell.textContent === 'items')").await;
     browser.click("#rule-refuse").await;
     browser.wait("document.getElementById('rule-text').textContent.includes('refuse = ')").await;
     browser.click("#rule-route").await;

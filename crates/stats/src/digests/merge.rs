@@ -60,6 +60,7 @@ pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> D
                         (mine @ None, theirs) => *mine = theirs,
                         (Some(_), None) => {}
                     }
+                    known.sample = known.sample.take().or(row.sample);
                     known.first_seen = known.first_seen.min(row.first_seen);
                     known.last_seen = known.last_seen.max(row.last_seen);
                 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::{
-    CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, DigestRow, Questions, Ran, RanBy, Spread,
+    CacheSaid, CachedFigures, Counted, DigestFigures, DigestName, DigestReport, DigestRow, Questions, Ran, RanBy,
+    SAMPLE_BYTES_MAX, Sample, Spread,
 };
 
 /// Of this many entries, the lightest is looked for as one of many: finding them takes a walk through the whole table.
@@ -31,6 +32,8 @@ pub struct DigestTable {
     began: (Instant, SystemTime),
     /// Seconds since a moment that all workers have in common.
     second: u64,
+    /// A text of each entry is kept.
+    keeps_samples: bool,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,9 @@ struct DigestEntry {
     cached: Option<Box<CachedFigures>>,
     questions: Option<Box<Questions>>,
     spread: Box<Spread>,
+    sample: Option<Sample>,
+    /// A statement that takes longer than this becomes the sample.
+    sample_above_us: u64,
 }
 
 impl DigestEntry {
@@ -139,6 +145,7 @@ impl DigestTable {
             victim_weight_max: 0,
             began: now,
             second: 0,
+            keeps_samples: true,
         };
         table.set_max(entries_max);
         table
@@ -193,18 +200,40 @@ impl DigestTable {
         self.entries_max > 0 && Questions::are_looked_at(self.second)
     }
 
-    /// Counts a statement. Gives whether it has an entry: if not, [`DigestTable::admit`] decides.
+    /// Keeps a text of each entry, or none.
+    pub fn set_samples(&mut self, keeps_samples: bool) {
+        if !keeps_samples && self.keeps_samples {
+            self.entries.iter_mut().for_each(|entry| (entry.sample, entry.sample_above_us) = (None, 0));
+        }
+        self.keeps_samples = keeps_samples;
+    }
+
+    /// Counts a statement, if it has an entry.
     #[inline]
-    pub fn count(&mut self, key: u64, ran: &Ran) -> bool {
+    pub fn count(&mut self, key: u64, ran: &Ran) -> Counted {
         if self.entries_max == 0 {
-            return true;
+            return Counted::Done;
         }
         let Some(entry) = self.index.get(&key).and_then(|slot| self.entries.get_mut(*slot as usize)) else {
-            return false;
+            return Counted::Missing;
         };
         entry.weight = entry.weight.saturating_add(weight(ran));
         entry.count(ran, self.second);
-        true
+        if ran.time_us > entry.sample_above_us && self.keeps_samples { Counted::Slower } else { Counted::Done }
+    }
+
+    /// Takes a statement as the sample of its entry, if it has one. A statement without a text leaves the sample as it is.
+    #[cold]
+    pub fn sample(&mut self, key: u64, ran: &Ran, text: Option<&[u8]>) {
+        if !self.keeps_samples {
+            return;
+        }
+        let Some(entry) = self.index.get(&key).and_then(|slot| self.entries.get_mut(*slot as usize)) else { return };
+        // A fourth more: copies become rare soon.
+        entry.sample_above_us = ran.time_us.saturating_add(ran.time_us / 4);
+        if let Some(text) = text.filter(|text| text.len() <= SAMPLE_BYTES_MAX) {
+            entry.sample = Some(Sample(text.into()));
+        }
     }
 
     /// Whether this key has an entry, or needs none: the table is switched off.
@@ -250,6 +279,8 @@ impl DigestTable {
                 cached: None,
                 questions: None,
                 spread: Box::default(),
+                sample: None,
+                sample_above_us: 0,
             };
             entry.count(ran, second);
             entry
@@ -311,6 +342,7 @@ impl DigestTable {
             cached: entry.cached.as_deref().cloned().unwrap_or_default(),
             questions: entry.questions.clone(),
             spread: entry.spread.clone(),
+            sample: entry.sample.clone(),
             first_seen: time(entry.first),
             last_seen: time(entry.last),
         };

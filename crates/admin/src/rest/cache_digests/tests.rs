@@ -15,6 +15,7 @@ fn row(hash: u64, text: &str, runs: u64, each_us: u64) -> DigestRow {
         cached: CachedFigures::default(),
         questions: None,
         spread: Box::default(),
+        sample: None,
         first_seen,
         last_seen,
     }

@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::super::{CacheSaid, CachedFigures, DigestFigures, DigestName, DigestReport, Order, Ran, RanBy, merge};
+use super::super::{
+    CacheSaid, CachedFigures, Counted, DigestFigures, DigestName, DigestReport, Order, Ran, RanBy, merge,
+};
 use super::DigestTable;
 
 fn began() -> (Instant, SystemTime) {
@@ -33,7 +35,7 @@ fn key(number: u64) -> u64 {
 }
 
 fn run(table: &mut DigestTable, number: u64, ran: &Ran) {
-    if !table.count(key(number), ran) {
+    if table.count(key(number), ran) == Counted::Missing {
         table.admit(key(number), ran, || name(number, "u"));
     }
 }
@@ -90,7 +92,7 @@ fn the_table_is_bounded_and_keeps_what_takes_the_most_time() {
     for round in 0..5_000u64 {
         for number in [round % 10, 1_000 + round] {
             let ran = ran(20, began.0);
-            if !table.count(key(number), &ran) {
+            if table.count(key(number), &ran) == Counted::Missing {
                 table.admit(key(number), &ran, || {
                     named += 1;
                     name(number, "u")
@@ -141,7 +143,7 @@ fn the_bound_can_be_changed_and_the_table_switched_off() {
     (40..50).for_each(|number| run(&mut table, number, &ran(1, began.0)));
     assert!(numbers(&table.report()).values().all(|statements| *statements == 2));
     table.set_max(0);
-    assert!(table.count(key(1), &ran(1, began.0)), "nobody makes a text for it");
+    assert_eq!(table.count(key(1), &ran(1, began.0)), Counted::Done, "nobody makes a text for it");
     table.admit(key(1), &ran(1, began.0), || unreachable!());
     assert_eq!(table.report(), DigestReport::default());
     table.set_max(5);
@@ -221,4 +223,35 @@ fn what_the_cache_did_is_counted_with_the_form_or_with_the_others() {
     assert_eq!((report.rows[0].name.hash, report.others_cached.hits), (2, 1));
     let both = merge([report.clone(), report], Order::Time);
     assert_eq!((both.others_cached.refused[0], both.others_cached.saved_us), ((3, 4), 1_000));
+}
+
+#[test]
+fn the_sample_is_a_slow_statement_and_never_shown() {
+    let began = began();
+    let mut table = DigestTable::new(10, began);
+    let mut statement = |time_us: u64, text: Option<&str>| {
+        let ran = ran(time_us, began.0);
+        let counted = table.count(key(1), &ran);
+        if counted == Counted::Missing {
+            table.admit(key(1), &ran, || name(1, "u"));
+        }
+        if counted != Counted::Done {
+            table.sample(key(1), &ran, text.map(str::as_bytes));
+        }
+        let sample = table.report().rows[0].sample.clone();
+        (counted, sample.map(|sample| String::from_utf8(sample.0.to_vec()).unwrap()))
+    };
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(statement(100, Some("SELECT 'first'")), (Counted::Missing, text("SELECT 'first'")));
+    assert_eq!(statement(120, Some("SELECT 'a little slower'")), (Counted::Done, text("SELECT 'first'")));
+    assert_eq!(statement(200, Some("SELECT 'slow'")), (Counted::Slower, text("SELECT 'slow'")));
+    assert_eq!(statement(900, None), (Counted::Slower, text("SELECT 'slow'")));
+    let long = "x".repeat(super::SAMPLE_BYTES_MAX + 1);
+    assert_eq!(statement(2_000, Some(&long)), (Counted::Slower, text("SELECT 'slow'")));
+    assert!(!format!("{:?}", table.report()).contains("slow'"));
+    table.set_samples(false);
+    assert_eq!(
+        (table.report().rows[0].sample.clone(), table.count(key(1), &ran(9_000, began.0))),
+        (None, Counted::Done)
+    );
 }

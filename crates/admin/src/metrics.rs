@@ -131,6 +131,9 @@ fn queries(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     gauge(page, WAITING, |worker| &worker.waiting);
     counter(page, WAITED, |worker| &worker.waited);
     counter(page, WAIT_TIMEOUTS, |worker| &worker.wait_timeouts);
+    gauge(page, USER_WAITING, |worker| &worker.user_waiting);
+    counter(page, USER_WAITED, |worker| &worker.user_waited);
+    counter(page, USER_WAIT_TIMEOUTS, |worker| &worker.user_wait_timeouts);
     counter(page, FIX_UPS, |worker| &worker.fix_ups);
     counter(page, REPREPARES, |worker| &worker.reprepares);
     counter(page, MOVED, |worker| &worker.moved);

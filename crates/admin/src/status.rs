@@ -140,6 +140,12 @@ pub struct Figures {
     pub heartbeat_failures: u64,
     /// The mode of failover, as configured.
     pub failover: &'static str,
+    /// The end of the time without automatic failover, if a promotion has begun one.
+    pub cooldown_until: Option<Instant>,
+    /// So many failovers have failed that an operator must acknowledge before the next.
+    pub failover_stopped: bool,
+    /// Lines of the journal that its file lacks.
+    pub journal_failures: u64,
     /// The holders of the lease, in words; `None` when none is configured.
     pub lease: Option<String>,
     /// This process holds it.

@@ -275,6 +275,16 @@ impl Driver {
         &self.diagnoses
     }
 
+    /// The end of the cool-down, if there is one now.
+    pub fn cooldown_until(&self, now: Instant) -> Option<Instant> {
+        self.guard.cooldown_until(now, &self.settings.failover)
+    }
+
+    /// So many failovers have failed in a row that an operator must acknowledge them before the next.
+    pub fn has_stopped(&self) -> bool {
+        self.guard.has_stopped(&self.settings.failover)
+    }
+
     /// How often runs were not settled within their bounds of turns. Anything but 0 is a mistake of this program.
     pub fn unsettled(&self) -> u64 {
         self.unsettled

@@ -22,7 +22,7 @@ pub(crate) struct Guard {
 impl Guard {
     /// Why nothing is tried now; `None`: go on.
     pub(crate) fn forbids(&self, now: Instant, bounds: &Failover) -> Option<String> {
-        if self.failures >= bounds.attempts_max.max(1) {
+        if self.has_stopped(bounds) {
             return Some(format!(
                 "{} attempts failed; look at the journal, then acknowledge or order a failover",
                 self.failures
@@ -33,6 +33,16 @@ impl Guard {
             let cooldown = bounds.cooldown.as_secs();
             format!("the last promotion was less than {cooldown} s ago; acknowledge it, or order a failover")
         })
+    }
+
+    /// The end of the time without automatic failover, if a promotion has begun one that is not over.
+    pub(crate) fn cooldown_until(&self, now: Instant, bounds: &Failover) -> Option<Instant> {
+        self.promoted.map(|promoted| promoted + bounds.cooldown).filter(|until| now < *until)
+    }
+
+    /// So many attempts have failed that nothing is tried again until an operator acknowledges.
+    pub(crate) fn has_stopped(&self, bounds: &Failover) -> bool {
+        self.failures >= bounds.attempts_max.max(1)
     }
 
     /// When a server was promoted, and how many attempts have failed since, for the next process.

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -59,11 +60,14 @@ pub(crate) struct Journal {
     /// The number of the newest line.
     newest: watch::Sender<u64>,
     file: Mutex<Option<Appender>>,
+    /// Lines that a file was to have and lacks.
+    failures: Arc<AtomicU64>,
 }
 
 struct Appender {
     path: PathBuf,
     lines: SyncSender<Line>,
+    failures: Arc<AtomicU64>,
 }
 
 enum Line {
@@ -79,7 +83,13 @@ impl Journal {
             kept: Mutex::default(),
             newest: watch::Sender::new(0),
             file: Mutex::default(),
+            failures: Arc::default(),
         }
+    }
+
+    /// Lines that a file was to have and lacks, and openings of a file that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Appends to this file from now on; `None` to none. The file that is open already is opened anew, for programs that rotate logs.
@@ -87,7 +97,7 @@ impl Journal {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         match &*file {
             Some(open) if Some(&*open.path) == path => open.send(&self.cluster, Line::Reopen),
-            _ => *file = path.and_then(|path| Appender::start(&self.cluster, path)),
+            _ => *file = path.and_then(|path| Appender::start(&self.cluster, path, &self.failures)),
         }
     }
 
@@ -125,13 +135,14 @@ impl Journal {
 
 impl Appender {
     /// Opens the file and starts the thread that waits for the disk in place of the control thread.
-    fn start(cluster: &Arc<str>, path: &Path) -> Option<Appender> {
+    fn start(cluster: &Arc<str>, path: &Path, failures: &Arc<AtomicU64>) -> Option<Appender> {
         let complain = |error: std::io::Error| {
+            failures.fetch_add(1, Ordering::Relaxed);
             tracing::error!(cluster = &**cluster, "the journal {} cannot be written: {error}", path.display());
         };
         let mut file = open(path).map_err(complain).ok()?;
         let (lines, waiting) = sync_channel::<Line>(WAITING_MAX);
-        let (of, cluster) = (path.to_path_buf(), cluster.clone());
+        let (of, cluster, failed) = (path.to_path_buf(), cluster.clone(), failures.clone());
         let write = move || {
             while let Ok(line) = waiting.recv() {
                 let written = match line {
@@ -140,18 +151,20 @@ impl Appender {
                     Line::Reopen => open(&of).map(|new| file = new),
                 };
                 if let Err(error) = written {
+                    failed.fetch_add(1, Ordering::Relaxed);
                     tracing::error!(cluster = &*cluster, "the journal {} cannot be written: {error}", of.display());
                 }
             }
         };
         std::thread::Builder::new().name("sqluice-journal".into()).spawn(write).map_err(complain).ok()?;
-        Some(Appender { path: path.to_path_buf(), lines })
+        Some(Appender { path: path.to_path_buf(), lines, failures: failures.clone() })
     }
 
     fn send(&self, cluster: &str, line: Line) {
         match self.lines.try_send(line) {
             Ok(()) => {}
             Err(TrySendError::Full(Line::Text(line)) | TrySendError::Disconnected(Line::Text(line))) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(cluster, "the journal {} is too slow, a line is lost: {line}", self.path.display());
             }
             Err(TrySendError::Full(Line::Reopen) | TrySendError::Disconnected(Line::Reopen)) => {
@@ -234,6 +247,22 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(runs(&rotated), [1, 2]);
+    }
+
+    #[test]
+    fn lines_that_the_file_lacks_are_counted() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let journal = Journal::new(&"main".into());
+        journal.set_file(Some(&folder.path().join("nowhere/journal")));
+        assert_eq!(journal.failures(), 1);
+        // This disk is always full.
+        journal.set_file(Some(Path::new("/dev/full")));
+        journal.add(entry(1, EntryKind::Decision));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while journal.failures() != 2 {
+            assert!(std::time::Instant::now() < deadline, "{} failures", journal.failures());
+            std::thread::yield_now();
+        }
     }
 
     #[test]

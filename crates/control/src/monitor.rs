@@ -271,6 +271,8 @@ impl Watched {
             let mut figures = self.status.figures();
             figures.diagnoses = self.driver.diagnoses().to_vec();
             figures.unsettled = self.driver.unsettled();
+            figures.cooldown_until = self.driver.cooldown_until(Instant::now());
+            figures.failover_stopped = self.driver.has_stopped();
             let mut lags = Lags::default();
             for (id, spec) in self.driver.servers() {
                 let lag = self.driver.lag(id);

@@ -4,7 +4,7 @@ mod shown;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use admin::{Answer, ChangeFigures, ServerReport};
 use cluster::diagnosis::Diagnosis;
@@ -53,6 +53,10 @@ pub(crate) struct Figures {
     pub(crate) heartbeat_failures: u64,
     /// The mode of failover, as configured.
     pub(crate) failover: &'static str,
+    /// The end of the cool-down, as of the last look.
+    pub(crate) cooldown_until: Option<Instant>,
+    /// So many failovers have failed that an operator must acknowledge.
+    pub(crate) failover_stopped: bool,
     /// The holders of the lease, in words; `None` when none is configured.
     pub(crate) lease: Option<String>,
     pub(crate) lease_held: bool,

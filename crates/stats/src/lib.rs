@@ -117,6 +117,12 @@ pub struct WorkerStats {
     pub replays: Labelled<Counter>,
     /// Statements of which nobody knows whether they were done.
     pub in_doubt: Counter,
+    /// Statements waiting because their user has as many backend connections as it may have; [`Self::waiting`] has them, too.
+    pub user_waiting: Gauge,
+    /// Statements that waited for that.
+    pub user_waited: Counter,
+    /// Statements that waited for that in vain.
+    pub user_wait_timeouts: Counter,
     /// Statements waiting for a backend connection.
     pub waiting: Gauge,
     /// Statements that waited for a backend connection.
@@ -189,6 +195,9 @@ impl WorkerStats {
             replica_wait_timeouts: Counter::default(),
             replays: Labelled::new(REPLAY_RESULTS),
             in_doubt: Counter::default(),
+            user_waiting: Gauge::default(),
+            user_waited: Counter::default(),
+            user_wait_timeouts: Counter::default(),
             waiting: Gauge::default(),
             waited: Counter::default(),
             wait_timeouts: Counter::default(),

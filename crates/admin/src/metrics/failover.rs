@@ -1,8 +1,10 @@
 //! Figures of failover, switchover and rejoin.
 
+use std::time::Instant;
+
 use super::names::{
-    CHANGES, CHANGES_AGE, CHANGES_LOSSES, EPOCH, FAILOVER_MODE, FENCED, HOLDS_WRITES, LEASE_ASKED, LEASE_HELD,
-    PRIMARY_CHANGES, RUNS, STEPS, UNSETTLED,
+    CHANGES, CHANGES_AGE, CHANGES_LOSSES, COOLDOWN, EPOCH, FAILOVER_MODE, FAILOVER_STATE, FENCED, HOLDS_WRITES,
+    JOURNAL_FAILURES, LEASE_ASKED, LEASE_HELD, PRIMARY_CHANGES, RUNS, STEPS, UNSETTLED,
 };
 use super::{Cluster, Page, family};
 
@@ -19,6 +21,7 @@ pub(super) fn render(page: &mut Page, clusters: &[Cluster<'_>]) {
     clusters.iter().for_each(|of| changes.sample(&[of.name], of.figures.primary_changes));
     let mut modes = family(page, FAILOVER_MODE);
     clusters.iter().for_each(|of| modes.sample(&[of.name, of.figures.failover], 1));
+    states(page, clusters);
     let mut runs = family(page, RUNS);
     for Cluster { name, figures, .. } in clusters {
         for (word, [finished, aborted]) in &figures.runs {
@@ -42,6 +45,29 @@ pub(super) fn render(page: &mut Page, clusters: &[Cluster<'_>]) {
         figures.lease_confirmations.iter().for_each(|(word, count)| asked.sample(&[name, word], count));
     }
     stream_of_changes(page, clusters);
+}
+
+/// Whether automatic failover may act now.
+fn states(page: &mut Page, clusters: &[Cluster<'_>]) {
+    let left = |of: &Cluster<'_>| {
+        of.figures.cooldown_until.map(|until| until.saturating_duration_since(Instant::now())).unwrap_or_default()
+    };
+    let mut states = family(page, FAILOVER_STATE);
+    for of in clusters {
+        let now = match of.figures.failover {
+            "auto" if of.figures.failover_stopped => "stopped",
+            "auto" if !left(of).is_zero() => "cooling_down",
+            "auto" => "armed",
+            _ => "off",
+        };
+        for state in ["armed", "cooling_down", "stopped", "off"] {
+            states.sample(&[of.name, state], u8::from(state == now));
+        }
+    }
+    let mut cooldown = family(page, COOLDOWN);
+    clusters.iter().for_each(|of| cooldown.sample(&[of.name], left(of).as_secs_f64()));
+    let mut failures = family(page, JOURNAL_FAILURES);
+    clusters.iter().for_each(|of| failures.sample(&[of.name], of.figures.journal_failures));
 }
 
 /// The stream of changes, where somebody listens to it.

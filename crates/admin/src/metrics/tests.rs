@@ -118,6 +118,7 @@ fn cluster() -> OneCluster {
     cluster.published.publish_position(ServerId(1), Some((applied, true)), Instant::now());
     let figures = &mut cluster.figures;
     figures.failover = "manual";
+    figures.journal_failures = 4;
     figures.changes = Some(ChangeFigures { as_of: Some(Instant::now()), ..ChangeFigures::default() });
     figures.diagnoses = vec![Diagnosis { name: "replication_broken", severe: false, text: "of db2".into() }];
     figures.diagnosis_names = &["all_down", "replication_broken"];
@@ -143,6 +144,7 @@ fn workers() -> stats::Workers {
         worker.error_codes.add_one(1064);
         worker.received_bytes.add(30);
         worker.pinned.at(1).unwrap().add(2);
+        worker.user_waited.add(2);
         let stats = worker.server(&"main".into(), &"odd\"\\\nname".into());
         stats.reads.add(10 + index as u64);
         stats.idle.add(2);
@@ -273,6 +275,11 @@ fn values() {
         (r#"sqluice_config_reloads_total{result="refused"}"#.into(), 0.0),
         ("sqluice_config_last_reload_successful".to_owned(), 1.0),
         (r#"sqluice_failover_mode{cluster="main",mode="manual"}"#.into(), 1.0),
+        (r#"sqluice_failover_state{cluster="main",state="off"}"#.into(), 1.0),
+        (r#"sqluice_failover_state{cluster="main",state="armed"}"#.into(), 0.0),
+        (r#"sqluice_failover_cooldown_seconds{cluster="main"}"#.into(), 0.0),
+        (r#"sqluice_journal_failures_total{cluster="main"}"#.into(), 4.0),
+        ("sqluice_user_limit_waits_total".to_owned(), 4.0),
         (r#"sqluice_pins_total{reason="temporary_table"}"#.into(), 4.0),
         (r#"sqluice_events_sink_written_total{sink="syslog.siem"}"#.into(), 0.0),
         (r#"sqluice_rule_hits_total{rule="first"}"#.into(), 10.0),
@@ -316,6 +323,35 @@ fn values() {
     };
     assert!(age("db2").is_some_and(|age| age < 60.0) && age("db1").is_none());
     assert!(!parsed.series.contains_key(r#"sqluice_server_lag_seconds{cluster="main",server="db1"}"#));
+}
+
+/// Automatic failover is armed, cools down after a promotion, and stops after failed attempts.
+#[test]
+fn the_state_of_failover_is_one_of_four() {
+    let state = |change: fn(&mut Figures)| {
+        let mut cluster = cluster();
+        cluster.figures.failover = "auto";
+        change(&mut cluster.figures);
+        let parsed = parse(&render(&shared(Arc::new(cluster))));
+        let is = |state: &&str| {
+            parsed.series.get(&format!(r#"sqluice_failover_state{{cluster="main",state="{state}"}}"#)) == Some(&1.0)
+        };
+        ["armed", "cooling_down", "stopped", "off"].into_iter().filter(is).collect::<Vec<_>>()
+    };
+    let soon = || Instant::now() + Duration::from_secs(60);
+    assert_eq!(state(|_| {}), ["armed"]);
+    assert_eq!(
+        state(|figures| figures.cooldown_until = Some(Instant::now() + Duration::from_secs(60))),
+        ["cooling_down"]
+    );
+    assert_eq!(state(|figures| figures.cooldown_until = Some(Instant::now())), ["armed"]);
+    assert_eq!(state(|figures| figures.failover_stopped = true), ["stopped"]);
+    assert_eq!(state(|figures| figures.failover = "off"), ["off"]);
+    let mut cluster = cluster();
+    cluster.figures.cooldown_until = Some(soon());
+    let parsed = parse(&render(&shared(Arc::new(cluster))));
+    let left = parsed.series[r#"sqluice_failover_cooldown_seconds{cluster="main"}"#];
+    assert!((30.0..=60.0).contains(&left), "{left}");
 }
 
 #[test]

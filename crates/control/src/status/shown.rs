@@ -41,7 +41,7 @@ impl admin::ClusterStatus for ClusterStatus {
 
     fn figures(&self) -> admin::Figures {
         let figures = ClusterStatus::figures(self).clone();
-        shown(figures)
+        admin::Figures { journal_failures: self.journal.failures(), ..shown(figures) }
     }
 
     fn journal(&self, which: Lines, limit: usize) -> Vec<JournalLine> {
@@ -77,6 +77,9 @@ fn shown(figures: Figures) -> admin::Figures {
         heartbeat_writes: figures.heartbeat_writes,
         heartbeat_failures: figures.heartbeat_failures,
         failover: figures.failover,
+        cooldown_until: figures.cooldown_until,
+        failover_stopped: figures.failover_stopped,
+        journal_failures: 0,
         lease: figures.lease,
         lease_held: figures.lease_held,
         lease_confirmations: vec![

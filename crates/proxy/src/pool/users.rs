@@ -47,6 +47,7 @@ impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.limit.waiting.fetch_sub(1, Ordering::Relaxed);
         self.stats.waiting.add(-1);
+        self.stats.user_waiting.add(-1);
     }
 }
 
@@ -78,11 +79,14 @@ impl UserLeases {
         }
         stats.waiting.add(1);
         stats.waited.add_one();
+        stats.user_waiting.add(1);
+        stats.user_waited.add_one();
         let _place = QueuePlace { limit: &limit, stats };
         match tokio::time::timeout(wait, limit.semaphore.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(UserLease { _permit: Some(permit) }),
             Ok(Err(_)) | Err(_) => {
                 stats.wait_timeouts.add_one();
+                stats.user_wait_timeouts.add_one();
                 Err(UserLeaseError::Timeout)
             }
         }
@@ -121,6 +125,8 @@ mod tests {
         drop(first);
         assert!(leases.acquire(&user, 1, short, 9, &stats).await.is_ok());
         assert_eq!((stats.waited.get(), stats.wait_timeouts.get(), stats.waiting.get()), (1, 1, 0));
+        let of_users = (stats.user_waited.get(), stats.user_wait_timeouts.get(), stats.user_waiting.get());
+        assert_eq!(of_users, (1, 1, 0));
     }
 
     #[tokio::test]

@@ -122,6 +122,24 @@ pub(in super::super) const PRIMARY_CHANGES: Metric = metric(
     &["cluster"],
     "Changes of the primary after the first known one, also by other tools.",
 );
+pub(in super::super) const FAILOVER_STATE: Metric = metric(
+    "sqluice_failover_state",
+    MetricKind::Gauge,
+    &["cluster", "state"],
+    "1 for the state of automatic failover, else 0: armed, cooling_down (after a promotion), stopped (after failed attempts), off (another mode).",
+);
+pub(in super::super) const COOLDOWN: Metric = metric(
+    "sqluice_failover_cooldown_seconds",
+    MetricKind::Gauge,
+    &["cluster"],
+    "Time until the cool-down after a promotion is over; 0 without one.",
+);
+pub(in super::super) const JOURNAL_FAILURES: Metric = metric(
+    "sqluice_journal_failures_total",
+    MetricKind::Counter,
+    &["cluster"],
+    "Lines that the file of the journal lacks, and openings of it that failed.",
+);
 pub(in super::super) const RUNS: Metric = metric(
     "sqluice_failover_runs_total",
     MetricKind::Counter,

@@ -188,6 +188,30 @@ pub(in super::super) const CERTIFICATE_END: Metric = metric(
     &["listener"],
     "End of the certificate that a listener shows to clients, in seconds since 1970; missing for a certificate that Sqluice has made.",
 );
+pub(in super::super) const USER_WAITING: Metric = metric(
+    "sqluice_user_limit_waiting_statements",
+    MetricKind::Gauge,
+    &[],
+    "Statements that wait now because their user has its most connections; part of sqluice_pool_waiting_statements.",
+);
+pub(in super::super) const USER_WAITED: Metric = metric(
+    "sqluice_user_limit_waits_total",
+    MetricKind::Counter,
+    &[],
+    "Statements that waited because their user had its most connections; part of sqluice_pool_waits_total.",
+);
+pub(in super::super) const USER_WAIT_TIMEOUTS: Metric = metric(
+    "sqluice_user_limit_wait_timeouts_total",
+    MetricKind::Counter,
+    &[],
+    "Statements that waited in vain for that; part of sqluice_pool_wait_timeouts_total.",
+);
+pub(in super::super) const ADMIN_CERTIFICATE_END: Metric = metric(
+    "sqluice_admin_certificate_expiry_timestamp_seconds",
+    MetricKind::Gauge,
+    &[],
+    "End of the certificate of the admin listener and of the SQL console, in seconds since 1970; missing for a certificate that Sqluice has made.",
+);
 pub(in super::super) const RECEIVED_BYTES: Metric = metric(
     "sqluice_client_received_bytes_total",
     MetricKind::Counter,

@@ -64,7 +64,7 @@ pub use listener::{
     ClientCert, ClientCompression, Consistency, Listener, ListenerTls, Pipelines, ProxyIn, Split, TlsMode,
 };
 pub use replay::{Replay, ReplayMode};
-pub use rule::{CacheFreshness, CacheMode, Matchers, Rule, RuleAccess, RuleCache, RuleRoute};
+pub use rule::{CacheFreshness, CacheMode, LogMode, Matchers, Rule, RuleAccess, RuleCache, RuleLog, RuleRoute};
 pub use tier::Tier;
 
 words! {

@@ -22,7 +22,7 @@ mod writer;
 
 pub use condition::{Condition, ConditionError};
 pub use event::{AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX};
-pub use filter::{Filter, Queries};
+pub use filter::{ByRule, Filter, Queries};
 pub use line::VERSION;
 pub use recent::{Recent, Tail};
 pub use ring::Ring;

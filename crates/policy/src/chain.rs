@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bitflags::bitflags;
+use config::RuleLog;
 use stats::Counter;
 use stats::cache::RuleCaches;
 
@@ -36,6 +37,8 @@ pub struct Chain {
     number: u64,
     needs: Needs,
     steps: Box<[Step]>,
+    /// The rules that decide whether a query becomes an event. They follow the steps, also behind a query that one of them ends.
+    log: Option<RulesHere>,
 }
 
 /// A rule that decides for a query whose outcome the chain remembers.
@@ -43,14 +46,20 @@ pub struct Chain {
 pub struct Remembered<'a> {
     rules: &'a RulesHere,
     found: FoundRule,
+    /// The same of the rules about the log.
+    log: Option<(&'a RulesHere, FoundRule)>,
 }
 
 impl Chain {
     fn new(set: Arc<RuleSet>, hits: Arc<[Counter]>, caches: &RuleCaches, number: u64) -> Chain {
         let mut needs = Needs::empty();
         needs.set(Needs::OWN_WRITES, set.asks_consistency());
-        let rules = RulesHere::new(set, hits, caches);
-        Chain { number, needs, steps: Box::new([Step::Rules(rules)]) }
+        let log = set.log().cloned().map(|log| RulesHere::new(log, hits.clone(), caches));
+        let steps = match set.is_empty() {
+            true => Box::default(),
+            false => [Step::Rules(RulesHere::new(set, hits, caches))].into(),
+        };
+        Chain { number, needs, steps, log }
     }
 
     /// The facts that its steps need.
@@ -67,12 +76,23 @@ impl Chain {
     /// The values of a session that tell outcomes apart. Sessions that no step tells apart share the remembered outcomes.
     pub fn scope(&self, session: RuleSession<'_>) -> RuleScope {
         let hash = self.steps.iter().fold(0, |hash, Step::Rules(rules)| hash ^ rules.scope(session));
-        RuleScope { number: self.number, hash }
+        // Turned, so that equal values do not cancel out.
+        let log = self.log.as_ref().map_or(0, |rules| rules.scope(session).rotate_left(17));
+        RuleScope { number: self.number, hash: hash ^ log }
     }
 
     /// Asks each step, until one ends the query. `query` shows more of it to the steps that want to see it.
     #[inline]
     pub fn ask(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
+        let verdict = self.ask_steps(ask, query, plan);
+        if let Some(log) = &self.log {
+            log.ask_log(ask, query, plan);
+        }
+        verdict
+    }
+
+    #[inline]
+    fn ask_steps(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &mut Plan) -> Verdict {
         for step in &self.steps {
             let verdict = match step {
                 Step::Rules(rules) => rules.ask(ask, query, plan),
@@ -88,9 +108,13 @@ impl Chain {
     /// Nothing is counted yet.
     #[inline]
     pub fn remembered(&self, scope: RuleScope, statement: RuleStatement<'_>, text: &[u8]) -> Option<Remembered<'_>> {
+        let log = match &self.log {
+            Some(rules) => rules.remembered(scope, statement, text)?.map(|found| (rules, found)),
+            None => None,
+        };
         let mut remembered = None;
         for Step::Rules(rules) in &self.steps {
-            remembered = Some(Remembered { found: rules.remembered(scope, statement, text)?, rules });
+            remembered = Some(Remembered { found: rules.remembered(scope, statement, text)??, rules, log });
         }
         remembered
     }
@@ -103,10 +127,22 @@ impl<'a> Remembered<'a> {
         self.rules.action(self.found)
     }
 
-    /// The outcome is used: the rule counts.
+    /// The choice of the rule that decides about the log.
+    #[inline]
+    pub fn log(&self) -> Option<RuleLog> {
+        let (rules, found) = self.log?;
+        rules.action(found)?.log
+    }
+
+    /// The outcome is used: the rules count, each once.
     #[inline]
     pub fn count(&self) {
         self.rules.count(self.found);
+        if let Some((rules, found)) = self.log
+            && rules.place(found) != self.rules.place(self.found)
+        {
+            rules.count(found);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use config::{CacheMode, Pipelines, Rule, RuleCache, RuleRoute};
+use config::{CacheMode, Pipelines, Rule, RuleCache, RuleLog, RuleRoute};
 use route::{Directive, RuleTarget};
 use stats::cache::{CacheCounts, RuleCaches};
 
@@ -11,6 +11,7 @@ use stats::cache::{CacheCounts, RuleCaches};
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     action: Option<Rc<Action>>,
+    log: Option<RuleLog>,
 }
 
 impl Plan {
@@ -18,6 +19,17 @@ impl Plan {
     #[inline]
     pub(crate) fn take(&mut self, action: Rc<Action>) {
         self.action = Some(action);
+    }
+
+    /// Takes the choice of the rule that decides about the log.
+    pub(crate) fn take_log(&mut self, log: RuleLog) {
+        self.log = Some(log);
+    }
+
+    /// The choice of the rule that decides whether the query becomes an event.
+    #[inline]
+    pub fn log(&self) -> Option<RuleLog> {
+        self.log
     }
 
     /// The actions of the rule that decides, if one does.
@@ -86,6 +98,8 @@ pub struct Action {
     pub pipelines: Option<Pipelines>,
     /// The text of the error that the client gets instead.
     pub refuse: Option<Arc<str>>,
+    /// Whether the query becomes an event.
+    pub log: Option<RuleLog>,
 }
 
 /// The settings of a rule for the result cache, as one worker keeps them.
@@ -117,6 +131,7 @@ impl Action {
                 .map(|wanted| CacheRule { wanted, counts: caches.of(&rule.name, cache::Refusal::ALL.len()) }),
             pipelines: rule.pipelines,
             refuse: rule.refuse.clone(),
+            log: rule.log,
         }
     }
 

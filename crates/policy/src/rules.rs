@@ -156,6 +156,19 @@ impl RulesHere {
         if self.set.refuses && ask.may_refuse { self.verdict(ask, query, plan) } else { Verdict::Pass }
     }
 
+    /// The rule that decides about the log takes its place in the plan, and is counted unless it has decided all the rest, too.
+    #[inline(never)]
+    pub(crate) fn ask_log(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &mut Plan) {
+        let found = self.seek(ask.scope, ask.statement, query, ask.searches);
+        let Some((found, action)) = found.and_then(|found| Some((found, self.action(found)?))) else { return };
+        if let Some(log) = action.log {
+            plan.take_log(log);
+        }
+        if plan.rule().is_none_or(|rule| rule.name != action.name) {
+            self.count(found);
+        }
+    }
+
     /// The verdict where any rule refuses.
     #[inline(never)]
     fn verdict(&self, ask: &RuleQuery<'_>, query: &impl Inspect, plan: &Plan) -> Verdict {
@@ -199,11 +212,16 @@ impl RulesHere {
         self.decide(outcome, || query.sent())
     }
 
-    /// The rule that decides, not counted yet, as far as it is remembered; `None` when it is not, and when none fits.
+    /// The rule that decides, not counted yet, or that none fits; `None` when that is not remembered.
     #[inline]
-    pub(crate) fn remembered(&self, scope: RuleScope, statement: RuleStatement<'_>, text: &[u8]) -> Option<FoundRule> {
+    pub(crate) fn remembered(
+        &self,
+        scope: RuleScope,
+        statement: RuleStatement<'_>,
+        text: &[u8],
+    ) -> Option<Option<FoundRule>> {
         let outcome = self.memo.borrow().find(self.key(scope, statement, self.comment(|| text)))?;
-        self.decide(outcome, || text)
+        Some(self.decide(outcome, || text))
     }
 
     #[inline]
@@ -231,10 +249,15 @@ impl RulesHere {
     /// Counts a rule that was found.
     #[inline]
     pub(crate) fn count(&self, found: FoundRule) {
-        let place = self.set.rules.get(found.0 as usize).map(|rule| rule.place as usize);
-        if let Some(hits) = place.and_then(|place| self.hits.get(place)) {
+        if let Some(hits) = self.place(found).and_then(|place| self.hits.get(place)) {
             hits.add_one();
         }
+    }
+
+    /// Its place among all rules.
+    #[inline]
+    pub(crate) fn place(&self, found: FoundRule) -> Option<usize> {
+        self.set.rules.get(found.0 as usize).map(|rule| rule.place as usize)
     }
 
     #[inline]

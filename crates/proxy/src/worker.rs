@@ -136,6 +136,7 @@ impl Worker {
         let names = set.as_ref().map(|set| set.names()).unwrap_or_default();
         let hits = self.stats.rules.renew(names);
         self.stats.caches.retain(|rule| names.iter().any(|name| **name == *rule));
+        self.events.take_rules(set.as_ref().is_some_and(|set| set.logs()));
         self.chain.take(set.clone(), hits, &self.stats.caches);
     }
 

@@ -39,6 +39,16 @@ words! {
     }
 }
 
+words! {
+    /// Whether a query becomes an event.
+    LogMode {
+        /// It does.
+        On = "on",
+        /// It does not.
+        Off = "off",
+    }
+}
+
 /// `[[rule]]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -60,6 +70,17 @@ pub struct Rule {
     pub pipelines: Option<Pipelines>,
     /// The statement is refused with this text.
     pub refuse: Option<Arc<str>>,
+    /// Whether the query becomes an event.
+    pub log: Option<RuleLog>,
+}
+
+/// `log` of a rule, and what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleLog {
+    /// Whether the query becomes an event.
+    pub mode: LogMode,
+    /// Of one session in so many.
+    pub sample: u32,
 }
 
 /// `cache` of a rule, and what belongs to it.
@@ -217,6 +238,14 @@ impl Matchers {
 }
 
 impl Rule {
+    /// Whether it decides more than the log. One that does not leaves all the rest to the rules below it.
+    pub fn decides_more_than_log(&self) -> bool {
+        let Rule { route, consistency, max_lag, cache, refuse, log, .. } = self;
+        let acts = route.is_some() || consistency.is_some() || max_lag.is_some() || cache.is_some() || refuse.is_some();
+        // `max_lag_ms = 0` is an action that changes nothing.
+        acts || log.is_none()
+    }
+
     /// Its action, in words.
     pub fn action_in_words(&self) -> String {
         let route = self.route.as_ref().map(|route| format!("route {route}"));
@@ -238,7 +267,15 @@ impl Rule {
         });
         let pipelines = self.pipelines.map(|pipelines| format!("pipelines {pipelines}"));
         let refuse = self.refuse.as_ref().map(|text| format!("refuse: {text}"));
-        [route, consistency, max_lag, cache, pipelines, refuse].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let log = self.log.map(|log| match log.sample {
+            0 | 1 => format!("log {}", log.mode),
+            sample => format!("log {} for one session in {sample}", log.mode),
+        });
+        [route, consistency, max_lag, cache, pipelines, refuse, log]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -284,10 +321,11 @@ mod tests {
             }),
             pipelines: None,
             refuse: None,
+            log: Some(RuleLog { mode: LogMode::On, sample: 10 }),
         };
         assert_eq!(
             rule.action_in_words(),
-            "route server:db2, consistency none, no more than 300 ms behind, cache on for 2000 ms and 5 ms stale, shared, in the tier"
+            "route server:db2, consistency none, no more than 300 ms behind, cache on for 2000 ms and 5 ms stale, shared, in the tier, log on for one session in 10"
         );
         assert_eq!((RuleRoute::parse("server:"), RuleRoute::parse("Primary")), (None, None));
     }

@@ -8,14 +8,14 @@ use crate::checks::Places;
 use crate::read::{Reader, Table, quote};
 use crate::settings::{Setting, rule as keys};
 use crate::{
-    CacheFreshness, CacheMode, Consistency, Matchers, Network, Pipelines, Rule, RuleAccess, RuleCache, RuleRoute,
-    patterns,
+    CacheFreshness, CacheMode, Consistency, LogMode, Matchers, Network, Pipelines, Rule, RuleAccess, RuleCache,
+    RuleLog, RuleRoute, patterns,
 };
 
 pub(super) fn read_all(reader: &mut Reader, root: &Table, has_tier: bool, places: &mut Places) -> Arc<[Rule]> {
     let mut rules: Vec<Rule> = Vec::new();
     let mut names = BTreeSet::new();
-    let mut seen: HashMap<Matchers, Arc<str>> = HashMap::new();
+    let mut seen = Seen::default();
     let mut bytes = 0;
     for table in reader.list(root, &keys::RULE, keys::RULES_MAX) {
         let rule = read(reader, &table, has_tier, &mut bytes);
@@ -25,7 +25,7 @@ pub(super) fn read_all(reader: &mut Reader, root: &Table, has_tier: bool, places
         }
         if rule.enabled && rule.matchers.given() != 0 {
             check_reachable(reader, &table, &rule, &seen);
-            seen.entry(rule.matchers.clone()).or_insert_with(|| rule.name.clone());
+            seen.add(&rule);
         }
         let place = |key: &Setting| (table.place(key), table.key(key));
         places.rules.push([place(&keys::LISTENER), place(&keys::CLUSTER), place(&keys::ROUTE)]);
@@ -90,6 +90,7 @@ fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -
     let cache = read_cache(reader, table, has_tier);
     let pipelines = reader.choice(table, &keys::PIPELINES, Pipelines::ALL, Pipelines::word);
     let refuse = reader.text(table, &keys::REFUSE);
+    let log = read_log(reader, table);
     let has_any = |keys: &[&Setting]| keys.iter().any(|key| table.has(key));
     let matching = [
         &keys::LISTENER,
@@ -110,14 +111,25 @@ fn read(reader: &mut Reader, table: &Table, has_tier: bool, bytes: &mut usize) -
         let message = "the rule has no matcher, so that it would hold for every statement";
         reader.problem_with(place.clone(), table.path(), message, Some(listed(&matching)), None);
     }
-    let acting = [&keys::ROUTE, &keys::CONSISTENCY, &keys::MAX_LAG, &keys::CACHE, &keys::PIPELINES, &keys::REFUSE];
+    let acting =
+        [&keys::ROUTE, &keys::CONSISTENCY, &keys::MAX_LAG, &keys::CACHE, &keys::PIPELINES, &keys::REFUSE, &keys::LOG];
     if !has_any(&acting) {
         reader.problem_with(place, table.path(), "the rule has no action", Some(listed(&acting)), None);
     } else if table.has(&keys::REFUSE) && has_any(&acting[..5]) {
         let message = "a statement that is refused goes nowhere: `refuse` excludes `route`, `consistency`, `max_lag_ms`, `cache` and `pipelines`";
         reader.problem(table.place(&keys::REFUSE), table.key(&keys::REFUSE), message);
     }
-    Rule { name, enabled, matchers, route, consistency, max_lag, cache, pipelines, refuse }
+    Rule { name, enabled, matchers, route, consistency, max_lag, cache, pipelines, refuse, log }
+}
+
+fn read_log(reader: &mut Reader, table: &Table) -> Option<RuleLog> {
+    let mode = reader.choice(table, &keys::LOG, LogMode::ALL, LogMode::word);
+    let sample = reader.number(table, &keys::LOG_SAMPLE);
+    if table.has(&keys::LOG_SAMPLE) && mode != Some(LogMode::On) {
+        let message = "it has no effect without `log = \"on\"`";
+        reader.problem(table.place(&keys::LOG_SAMPLE), table.key(&keys::LOG_SAMPLE), message);
+    }
+    mode.map(|mode| RuleLog { mode, sample })
 }
 
 fn read_client(reader: &mut Reader, table: &Table) -> Option<Network> {
@@ -180,10 +192,42 @@ fn read_route(reader: &mut Reader, table: &Table) -> Option<RuleRoute> {
     route
 }
 
+/// The matchers of the rules above, each with the name of the first rule that has them: for the log, and for all other actions.
+#[derive(Default)]
+struct Seen {
+    log: HashMap<Matchers, Arc<str>>,
+    others: HashMap<Matchers, Arc<str>>,
+}
+
+impl Seen {
+    fn add(&mut self, rule: &Rule) {
+        let note = |seen: &mut HashMap<Matchers, Arc<str>>| {
+            seen.entry(rule.matchers.clone()).or_insert_with(|| rule.name.clone());
+        };
+        if rule.log.is_some() {
+            note(&mut self.log);
+        }
+        if rule.decides_more_than_log() {
+            note(&mut self.others);
+        }
+    }
+
+    /// The earlier rule with such matchers, if it leaves nothing to decide for this one.
+    fn earlier(&self, rule: &Rule, matchers: &Matchers) -> Option<&Arc<str>> {
+        let log = self.log.get(matchers);
+        let others = self.others.get(matchers);
+        match (rule.log.is_some(), rule.decides_more_than_log()) {
+            (true, true) => log.and(others),
+            (true, false) => log,
+            (false, _) => others,
+        }
+    }
+}
+
 /// A rule whose matchers an earlier one has, too, is never asked: with all of them it is a mistake, with some of them
 /// perhaps a measure for the time being.
-fn check_reachable(reader: &mut Reader, table: &Table, rule: &Rule, seen: &HashMap<Matchers, Arc<str>>) {
-    if let Some(earlier) = seen.get(&rule.matchers) {
+fn check_reachable(reader: &mut Reader, table: &Table, rule: &Rule, seen: &Seen) {
+    if let Some(earlier) = seen.earlier(rule, &rule.matchers) {
         let message = format!("the rule never decides: rule {} above it has the same matchers", quote(earlier));
         return reader.problem(table.place(&keys::NAME), table.path(), message);
     }
@@ -193,7 +237,7 @@ fn check_reachable(reader: &mut Reader, table: &Table, rule: &Rule, seen: &HashM
     while some != 0 {
         some = (some - 1) & given;
         if some != 0
-            && let Some(earlier) = seen.get(&rule.matchers.only(some))
+            && let Some(earlier) = seen.earlier(rule, &rule.matchers.only(some))
         {
             let message = format!("the rule never decides: rule {} above it takes all that fits it", quote(earlier));
             return reader.warn(table.place(&keys::NAME), table.path(), message);

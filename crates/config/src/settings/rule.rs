@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::listener::PIPELINES_WORDS;
-use super::{Form, Kind, Section, Setting, Unit, Word, live, millis, whole};
-use crate::{CacheFreshness, CacheMode, Consistency, RuleAccess};
+use super::{Form, Kind, Section, Setting, Unit, Word, count, live, millis, whole};
+use crate::{CacheFreshness, CacheMode, Consistency, LogMode, RuleAccess};
 
 /// Most rules of a file.
 pub const RULES_MAX: usize = 10_000;
@@ -20,9 +20,10 @@ pub static RULE: Section = Section {
     key: "rule",
     form: Form::List,
     doc: "A rule (docs/guides/rules.md). If all its matchers fit a statement, its actions apply. The first rule that \
-         fits decides, in the order of the file. A rule needs at least one matcher (`listener` to `comment`) and one \
-         action (`route`, `consistency`, `max_lag_ms`, `cache`, `refuse`). At most 10,000 rules; the regular \
-         expressions of all of them may take 64 MiB, a single one 1 MiB.",
+         fits decides, in the order of the file; for the action `log` the first one that has it. A rule needs at least \
+         one matcher (`listener` to `comment`) and one action (`route`, `consistency`, `max_lag_ms`, `cache`, \
+         `refuse`, `log`). At most 10,000 rules; the regular expressions of all of them may take 64 MiB, a single \
+         one 1 MiB.",
     settings: &[
         &NAME,
         &ENABLED,
@@ -48,6 +49,8 @@ pub static RULE: Section = Section {
         &CACHE_SHARED,
         &CACHE_TIER,
         &REFUSE,
+        &LOG,
+        &LOG_SAMPLE,
     ],
     sections: &[],
 };
@@ -256,3 +259,25 @@ pub static REFUSE: Setting = text(
      and this text.",
 )
 .example("\"add a WHERE\"");
+
+const LOG_WORDS: &[Word] = &[
+    Word::new(LogMode::On.word(), "the query becomes an event (docs/guides/query-log.md)"),
+    Word::new(LogMode::Off.word(), "it becomes none, also if it fails or is slow"),
+];
+
+/// `log`
+pub static LOG: Setting = live(
+    "log",
+    Kind::Choice { default: None, words: LOG_WORDS },
+    "Action: whether the query becomes an event, instead of the choice of `[events]`. Other actions of the rule, and of \
+     other rules, stay as they are: of all rules that fit, the first one with `log` decides this.",
+)
+.example("\"on\"");
+/// `log_sample`
+pub static LOG_SAMPLE: Setting = count(
+    "log_sample",
+    1,
+    1,
+    1_000_000,
+    "With `log = \"on\"`: queries of one session in so many become events. For the other sessions `[events]` decides.",
+);

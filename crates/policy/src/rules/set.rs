@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use config::patterns::Patterns;
-use config::{Consistency, Matchers, Network, Rule, RuleAccess};
+use config::{Consistency, LogMode, Matchers, Network, Rule, RuleAccess};
 
 use super::comments::Comments;
 use super::{Inspect, RuleSession, RuleStatement};
@@ -27,6 +27,9 @@ pub struct RuleSet {
     pub(super) asks_consistency: bool,
     /// A rule refuses.
     pub(super) refuses: bool,
+    /// The rules that decide whether a query becomes an event. They are asked on their own, so that they take no query from
+    /// the other rules.
+    pub(super) log: Option<Arc<RuleSet>>,
 }
 
 /// A rule that counts.
@@ -61,6 +64,15 @@ impl RuleSet {
     /// # Errors
     /// Their regular expressions cannot be put together, which the configuration's own checks should have found.
     pub fn new(rules: &[Rule]) -> Result<Option<RuleSet>, String> {
+        let log = RuleSet::of(rules, |rule| rule.log.is_some())?;
+        let others = RuleSet::of(rules, Rule::decides_more_than_log)?;
+        let log = if log.rules.is_empty() { None } else { Some(Arc::new(log)) };
+        let is_empty = others.rules.is_empty() && log.is_none();
+        Ok((!is_empty).then(|| RuleSet { log, ..others }))
+    }
+
+    /// Those that are chosen, of the rules that count.
+    fn of(rules: &[Rule], chosen: impl Fn(&Rule) -> bool) -> Result<RuleSet, String> {
         let (mut digests, mut texts) = (Vec::new(), Vec::new());
         let number = |patterns: &mut Vec<Arc<str>>, pattern: &Option<Arc<str>>| {
             let pattern = pattern.as_ref()?;
@@ -68,7 +80,7 @@ impl RuleSet {
             u32::try_from(patterns.len() - 1).ok()
         };
         let mut comments = Comments::default();
-        let counting = rules.iter().zip(0..).filter(|(rule, _)| rule.enabled);
+        let counting = rules.iter().zip(0..).filter(|(rule, _)| rule.enabled && chosen(rule));
         let compiled: Box<[Compiled]> = counting
             .map(|(rule, place)| Compiled {
                 digest_pattern: number(&mut digests, &rule.matchers.digest_regex),
@@ -82,9 +94,6 @@ impl RuleSet {
                 rule: rule.clone(),
             })
             .collect();
-        if compiled.is_empty() {
-            return Ok(None);
-        }
         let together = |patterns: &[Arc<str>]| {
             let patterns: Vec<&str> = patterns.iter().map(|pattern| &**pattern).collect();
             if patterns.is_empty() { Ok(None) } else { Patterns::new(&patterns).map(Some) }
@@ -93,7 +102,7 @@ impl RuleSet {
         let mut known = HashSet::new();
         networks.extend(compiled.iter().filter_map(|rule| rule.rule.matchers.client).filter(|one| known.insert(*one)));
         let any = |looks: fn(&Matchers) -> bool| compiled.iter().any(|rule| looks(&rule.rule.matchers));
-        Ok(Some(RuleSet {
+        Ok(RuleSet {
             digests: together(&digests)?,
             texts: together(&texts)?,
             comments,
@@ -116,7 +125,24 @@ impl RuleSet {
                 .iter()
                 .any(|rule| rule.rule.consistency.is_some_and(|asked| asked != Consistency::None)),
             rules: compiled,
-        }))
+            log: None,
+        })
+    }
+
+    /// The rules that decide whether a query becomes an event.
+    pub(crate) fn log(&self) -> Option<&Arc<RuleSet>> {
+        self.log.as_ref()
+    }
+
+    /// Whether no rule decides anything else.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// A rule has queries become events that else may be none.
+    pub fn logs(&self) -> bool {
+        let logs = |rule: &Compiled| rule.rule.log.is_some_and(|log| log.mode == LogMode::On);
+        self.log.as_ref().is_some_and(|set| set.rules.iter().any(logs))
     }
 
     /// A rule wants reads to see what their session has written.

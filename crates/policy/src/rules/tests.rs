@@ -2,7 +2,7 @@ use std::cell::{Cell, OnceCell};
 
 use super::*;
 use crate::{Chain, WorkerChain};
-use config::Rule;
+use config::{LogMode, Rule};
 use route::state::hash_of;
 
 const CONFIG: &str = r#"
@@ -334,4 +334,66 @@ fn a_query_that_is_remembered_counts_when_it_is_used() {
     assert_eq!(case.hits(), [("reads".into(), 1)]);
     remembered.count();
     assert_eq!(case.hits(), [("reads".into(), 2)]);
+}
+
+/// The choice about the log, twice: what is remembered says what was found.
+fn logs(case: &Case, sent: Sent<'_>) -> Option<(LogMode, u32)> {
+    let ask = || {
+        let (chain, mut plan) = (case.worker.get().unwrap(), Plan::default());
+        let scope = chain.scope(session_of(sent));
+        let ask = RuleQuery { scope, statement: statement_of(sent), may_refuse: true, searches: &case.searches };
+        chain.ask(&ask, &TestQuery(case, sent, OnceCell::new()), &mut plan);
+        plan.log().map(|log| (log.mode, log.sample))
+    };
+    let found = ask();
+    assert_eq!(ask(), found);
+    found
+}
+
+#[test]
+fn the_log_is_decided_on_its_own() {
+    let log = |name: &str, matchers: &str, log: &str| format!("[[rule]]\nname = \"{name}\"\n{matchers}\n{log}\n");
+    let case = Case::new(
+        &[
+            log("quiet", "digest_regex = \"^SELECT\"\nuser = \"bob\"", "log = \"off\""),
+            rule("route", "user = \"bob\""),
+            log("no", "digest_regex = \"^DROP\"", "refuse = \"no\"\nlog = \"on\""),
+            log("some", "schema = \"shop\"", "log = \"on\"\nlog_sample = 10"),
+        ]
+        .concat(),
+    );
+    let set = RuleSet::new(&rules(&rule("r", "user = \"bob\""))).unwrap().unwrap();
+    assert!(!set.logs());
+    assert_eq!(logs(&case, ASK), Some((LogMode::Off, 1)));
+    assert_eq!(logs(&case, Sent { text: "INSERT INTO t VALUES (1)", ..ASK }), Some((LogMode::On, 10)));
+    assert_eq!(logs(&case, Sent { user: "carol", schema: None, ..ASK }), None);
+    // A rule that decides both counts once; a rule about the log takes no query from the others.
+    let drop = Sent { user: "carol", text: "DROP TABLE t", ..ASK };
+    assert_eq!(logs(&case, drop), Some((LogMode::On, 1)));
+    let hits: Vec<u64> = case.hits().into_iter().map(|(_, hits)| hits).collect();
+    assert_eq!(hits, [2, 4, 2, 2]);
+    assert_eq!(case.both(ASK), "route");
+}
+
+#[test]
+fn rules_about_the_log_alone_leave_all_else_alone() {
+    let case = Case::new("[[rule]]\nname = \"all\"\nuser = \"bob\"\nlog = \"on\"\n");
+    assert_eq!(logs(&case, ASK), Some((LogMode::On, 1)));
+    assert_eq!(case.ask(ASK, true), Some((Verdict::Pass, None)));
+    let carol = Sent { user: "carol", ..ASK };
+    assert_eq!((logs(&case, carol), case.hits()), (None, vec![("all".into(), 3)]));
+    let chain = case.worker.get().unwrap();
+    assert!(chain.remembered(chain.scope(session_of(ASK)), statement_of(ASK), b"SELECT 1").is_none());
+}
+
+#[test]
+fn a_remembered_query_has_its_choice_about_the_log() {
+    let case =
+        Case::new(&(rule("reads", "access = \"read\"") + "[[rule]]\nname = \"l\"\nuser = \"bob\"\nlog = \"on\"\n"));
+    let chain = case.worker.get().unwrap();
+    case.rule(ASK);
+    let remembered = chain.remembered(chain.scope(session_of(ASK)), statement_of(ASK), b"SELECT 1").unwrap();
+    assert_eq!(remembered.log().map(|log| log.mode), Some(LogMode::On));
+    remembered.count();
+    assert_eq!(case.hits(), [("reads".into(), 2), ("l".into(), 2)]);
 }

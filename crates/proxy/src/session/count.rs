@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use config::RuleLog;
 use stats::digests::{CacheSaid, Counted, DigestName, Ran, RanBy};
 use wire::command::Command;
 use wire::exchange::Expect;
@@ -68,6 +69,9 @@ pub(super) trait Finished {
     /// The rule that decided.
     fn rule(&self) -> Option<&Arc<str>>;
 
+    /// The choice of the rule that decides whether it becomes an event.
+    fn log(&self) -> Option<RuleLog>;
+
     /// It may change data.
     fn writes(&self) -> bool;
 
@@ -109,6 +113,10 @@ impl Finished for Query<'_> {
         self.plan.rule().map(|action| &action.name)
     }
 
+    fn log(&self) -> Option<RuleLog> {
+        self.plan.log()
+    }
+
     fn writes(&self) -> bool {
         !self.statement.access.only_reads() && self.statement.access != sql::Access::Primary(sql::Why::SessionChange)
     }
@@ -129,6 +137,8 @@ pub(super) struct FoundByBytes<'q> {
     pub command: Command,
     /// The rule that has the cache answer it.
     pub rule: Option<&'q Arc<str>>,
+    /// The choice of the rule that decides whether it becomes an event.
+    pub log: Option<RuleLog>,
     /// The state of the session when the text was prepared, or now.
     pub state: &'q StateMap,
 }
@@ -162,6 +172,10 @@ impl Finished for FoundByBytes<'_> {
 
     fn rule(&self) -> Option<&Arc<str>> {
         self.rule
+    }
+
+    fn log(&self) -> Option<RuleLog> {
+        self.log
     }
 
     fn writes(&self) -> bool {

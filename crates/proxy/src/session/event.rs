@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use events::{AnsweredBy, Body, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX};
+use config::{LogMode, RuleLog};
+use events::{AnsweredBy, Body, ByRule, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX};
 use route::Route;
 use stats::digests::{DigestName, RanBy};
 use stats::micros;
@@ -152,7 +153,7 @@ impl Session {
         let total_us = query.arrived().map_or(0, |arrived| micros(over.saturating_duration_since(arrived)));
         let error = error(&end, filter.texts);
         let failed = error.is_some() || matches!(end, End::Lost(_));
-        if !filter.takes(self.env.handle.id, query.writes(), failed, total_us) {
+        if !filter.takes(query.log().map(by_rule), self.env.handle.id, query.writes(), failed, total_us) {
             return;
         }
         let text = query.text().filter(|_| filter.texts);
@@ -194,6 +195,13 @@ impl Environment {
     fn put_event(&self, client: Arc<Client>, body: Body) {
         let session = self.handle.id;
         self.worker.events.put(|| Event { at: SystemTime::now(), session, client, body });
+    }
+}
+
+fn by_rule(log: RuleLog) -> ByRule {
+    match log.mode {
+        LogMode::On => ByRule::Always { sample: log.sample },
+        LogMode::Off => ByRule::Never,
     }
 }
 

@@ -11,7 +11,9 @@ use events::{Event, Filter, Queries, Ring};
 pub struct WorkerEvents {
     ring: Option<Ring>,
     filter: Cell<Filter>,
-    /// The filter may take a query.
+    /// A rule may choose a query that the filter does not.
+    rules_log: Cell<bool>,
+    /// The filter, or a rule, may take a query.
     takes_queries: Cell<bool>,
 }
 
@@ -32,7 +34,18 @@ impl WorkerEvents {
         let slow_us = stats::micros(settings.slow);
         let filter = Filter { queries, slow_us, sample: settings.sample, texts: settings.has_texts() };
         self.filter.set(filter);
-        self.takes_queries.set(self.ring.is_some() && !filter.is_off());
+        self.note_takes_queries();
+    }
+
+    /// Takes whether a rule may choose queries.
+    pub fn take_rules(&self, rules_log: bool) {
+        self.rules_log.set(rules_log);
+        self.note_takes_queries();
+    }
+
+    fn note_takes_queries(&self) {
+        let takes = !self.filter.get().is_off() || self.rules_log.get();
+        self.takes_queries.set(self.ring.is_some() && takes);
     }
 
     /// Which queries become events; `None` if no query does.

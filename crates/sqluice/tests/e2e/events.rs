@@ -3,6 +3,7 @@
 #[cfg(feature = "kafka")]
 mod kafka;
 mod receiver;
+mod rules;
 mod sinks;
 mod spool;
 

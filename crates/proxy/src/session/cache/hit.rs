@@ -144,7 +144,8 @@ impl Session {
         remembered.count();
         let command = if execution.is_some() { Command::StmtExecute } else { Command::Query };
         let (digest, rule) = (summary.digest, Some(&action.name));
-        let query = FoundByBytes { digest, text, command, rule, state: prepared_in };
+        let log = remembered.log();
+        let query = FoundByBytes { digest, text, command, rule, log, state: prepared_in };
         self.note_answer(&query, cache, summary, bytes, now);
         Some(hit)
     }

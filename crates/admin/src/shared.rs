@@ -10,7 +10,7 @@ use events::Events;
 use stats::digests::DigestSource;
 use tier::Tier;
 
-use super::access::{Access, Record};
+use super::access::{Access, ChangeRecord, Record};
 use super::explain::{Explainer, KeptPlans};
 use super::history::Keeper;
 use super::limits::{self, ListenerLimits, Reloads, ServerLimits};
@@ -114,6 +114,14 @@ impl Shared {
         };
         shared.reload(config);
         shared
+    }
+
+    /// Records a change, and makes an event of it.
+    pub(super) fn note(&self, change: ChangeRecord) {
+        if let Some(events) = &self.events {
+            events.put(change.as_event().into());
+        }
+        self.record.note(change);
     }
 
     /// Takes the keys and the rules of a new configuration.

@@ -1,5 +1,7 @@
 //! `KILL`: a session or its statement ends, by the operation that the API has, too.
 
+use std::fmt;
+
 use admin::Kill;
 use wire::errno;
 
@@ -31,11 +33,25 @@ impl KillOrder {
     }
 }
 
-/// Carries a KILL out for a session of the console.
+impl fmt::Display for KillOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KILL {}{}", if self.query_only { "QUERY " } else { "" }, self.id)
+    }
+}
+
+/// Carries a KILL out for a session of the console. It is an event, whatever becomes of it.
 ///
 /// # Errors
 /// The role may not, or there is no such session.
 pub(crate) async fn carry_out(session: &Session, order: KillOrder) -> Result<(), SqlError> {
+    let done = try_to(session, order).await;
+    let (role, client) = (session.role.to_string(), session.client.as_str());
+    let result = done.as_ref().map_or_else(|error| error.text.clone(), |()| "done".to_owned());
+    session.shared.note(role, client, order.to_string(), done.is_ok(), result);
+    done
+}
+
+async fn try_to(session: &Session, order: KillOrder) -> Result<(), SqlError> {
     let KillOrder { id, query_only } = order;
     // A client's Ctrl-C is a KILL of its own id.
     if session.seats.kill(id, query_only, session.role) {

@@ -141,6 +141,8 @@ impl House {
         let logged_in = match timeout(LOGIN_MAX, login(stream, entrance)).await {
             Ok(Ok(logged_in)) => logged_in,
             Ok(Err(LoginError::Refused(user, reason))) => {
+                let why = format!("user '{user}': {reason}");
+                self.shared.note("nobody".to_owned(), &client, "login".to_owned(), false, why);
                 return tracing::warn!(client, user, reason, "a login to the SQL console was refused");
             }
             Ok(Err(error)) => return tracing::debug!(client, %error, "a login to the SQL console did not end"),
@@ -148,6 +150,7 @@ impl House {
         };
         drop(place);
         tracing::info!(client, user = %logged_in.role, id, "logged in to the SQL console");
+        self.shared.note(logged_in.role.to_string(), &client, "login".to_owned(), true, "logged in".to_owned());
         let (shared, seats, turns) = (self.shared.clone(), self.seats.clone(), self.turns.clone());
         Session::new(logged_in, shared, seats, turns, client).serve().await;
     }

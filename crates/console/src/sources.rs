@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use admin::{Clusters, Sessions, Status};
 use cache::Store;
 use config::Config;
-use events::Events;
+use events::{Admin, Events};
 use net::tls::ServerTls;
 use stats::digests::DigestSource;
 
@@ -62,6 +62,12 @@ impl Shared {
 
     pub(crate) fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes an event of an order or a login, with its result.
+    pub(crate) fn note(&self, role: String, client: &str, action: String, ok: bool, result: String) {
+        let (client, order) = (client.to_owned(), String::new());
+        self.sources.events.put(Admin { way: "console", role, client, action, order, ok, result }.into());
     }
 
     pub(crate) fn clusters(&self) -> Clusters {

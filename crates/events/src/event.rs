@@ -56,6 +56,47 @@ pub enum Body {
     ChangeUser(Login),
     /// A client that had logged in is gone.
     Logout(Ended),
+    /// Clients were refused before they said who they are.
+    TurnedAway(TurnedAway),
+    /// An order of an operator.
+    Admin(Admin),
+}
+
+/// Clients whom a listener has refused for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnedAway {
+    /// The code of the error that they got.
+    pub code: u16,
+    /// The reason, in words.
+    pub reason: Arc<str>,
+    /// Clients since the last such event.
+    pub count: u64,
+}
+
+/// An order of an operator, or a login of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Its way in: `api`, `console` or `signal`.
+    pub way: &'static str,
+    /// The role of the key; `nobody` without a right one.
+    pub role: String,
+    /// The operator's address; empty if it is this machine.
+    pub client: String,
+    /// The order, such as `PUT /api/v1/clusters/main/switchover` or `KILL 7`.
+    pub action: String,
+    /// The body of the request, shortened.
+    pub order: String,
+    /// Whether it was carried out.
+    pub ok: bool,
+    /// The result, in words.
+    pub result: String,
+}
+
+impl From<Admin> for Event {
+    /// The event of an order that was given now.
+    fn from(admin: Admin) -> Event {
+        Event { at: SystemTime::now(), session: 0, client: Arc::default(), body: Body::Admin(admin) }
+    }
 }
 
 /// A login.

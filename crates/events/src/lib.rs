@@ -1,6 +1,7 @@
 //! Events: each query and login as one JSON object a line.
 //!
 //! **Start here:** a worker makes an [`Event`] at the end of a query ([`Filter`] says of which) and puts it into its [`Ring`].
+//! All others, such as the admin listener, use [`Events::put`].
 //! The thread of [`Events`] empties the rings, numbers what it finds, makes lines ([`Event::line`]), and keeps the last ones
 //! ([`Recent`]) for those who look on. Blocks of lines go to each sink's queue, or into the spool on disk; the sink's thread writes them.
 //!
@@ -21,7 +22,7 @@ mod spool;
 mod writer;
 
 pub use condition::{Condition, ConditionError};
-pub use event::{AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX};
+pub use event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX, TurnedAway};
 pub use filter::{ByRule, Filter, Queries};
 pub use line::VERSION;
 pub use recent::{Recent, Tail};

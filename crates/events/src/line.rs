@@ -10,7 +10,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::{BorrowedFormatItem, parse_borrowed};
 
-use crate::event::{AnsweredBy, Body, Ended, Event, Login, Query};
+use crate::event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, TurnedAway};
 
 /// The version of the lines' form, in their field `v`.
 pub const VERSION: u32 = 1;
@@ -124,14 +124,16 @@ impl Serialize for Hex {
 impl Event {
     /// Appends the event's line.
     pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows, times: &mut Timestamps, out: &mut Vec<u8>) {
+        let client = &*self.client;
         let (kind, body) = match &self.body {
             Body::Query(query) if query.answered_by == AnsweredBy::Refused => ("refused", query_fields(query, shows)),
             Body::Query(query) => ("query", query_fields(query, shows)),
             Body::Login(login) => ("login", login_fields(login)),
             Body::ChangeUser(login) => ("change_user", login_fields(login)),
             Body::Logout(ended) => ("logout", ended_fields(ended)),
+            Body::TurnedAway(turned) => return put(&turned_away(turned, client, (seq, node, times.of(self.at))), out),
+            Body::Admin(admin) => return put(&admin_line(admin, (seq, node, times.of(self.at))), out),
         };
-        let client = &*self.client;
         let line = Line {
             v: VERSION,
             seq,
@@ -204,6 +206,67 @@ fn ended_fields(ended: &Ended) -> Fields<'_> {
         reason: &ended.reason,
         times: Times { wait: None, first: None, total: ended.total_us },
     })
+}
+
+#[derive(Serialize)]
+struct TurnedAwayLine<'a> {
+    v: u32,
+    seq: u64,
+    ts: &'a str,
+    node: &'a str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    client: &'a str,
+    listener: &'a str,
+    cluster: &'a str,
+    ok: bool,
+    error: ErrorFields<'a>,
+    reason: &'a str,
+    count: u64,
+}
+
+/// `head`: number, node and time.
+fn turned_away<'a>(turned: &'a TurnedAway, client: &'a Client, head: (u64, &'a str, &'a str)) -> TurnedAwayLine<'a> {
+    let (seq, node, ts) = head;
+    TurnedAwayLine {
+        v: VERSION,
+        seq,
+        ts,
+        node,
+        kind: "login_refused",
+        client: &client.address,
+        listener: &client.listener,
+        cluster: &client.cluster,
+        ok: false,
+        error: ErrorFields { code: turned.code, sqlstate: "08004", text: None },
+        reason: &turned.reason,
+        count: turned.count,
+    }
+}
+
+#[derive(Serialize)]
+struct AdminLine<'a> {
+    v: u32,
+    seq: u64,
+    ts: &'a str,
+    node: &'a str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    client: &'a str,
+    user: &'a str,
+    way: &'static str,
+    action: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    order: &'a str,
+    ok: bool,
+    result: &'a str,
+}
+
+/// `head`: number, node and time.
+fn admin_line<'a>(admin: &'a Admin, head: (u64, &'a str, &'a str)) -> AdminLine<'a> {
+    let (seq, node, ts) = head;
+    let Admin { way, role, client, action, order, ok, result } = admin;
+    AdminLine { v: VERSION, seq, ts, node, kind: "admin", client, user: role, way, action, order, ok: *ok, result }
 }
 
 /// The line of a gap: the numbers `from` to `to` were those of events that were lost.

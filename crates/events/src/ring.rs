@@ -39,7 +39,7 @@ impl Ring {
     /// Hands over an event, without a wait. It is lost, and counted, if the ring is full.
     pub fn put(&self, event: Event) {
         let text_bytes = event.text_bytes();
-        // Only this worker adds to it, so it may be looked at first.
+        // Only the worker adds to it, so it may be looked at first; events of others have no texts.
         let fits = text_bytes == 0 || self.text_bytes.load(Ordering::Relaxed) + text_bytes <= WAITING_BYTES_MAX;
         // Ahead of the event, which the other end takes off again.
         self.text_bytes.fetch_add(if fits { text_bytes } else { 0 }, Ordering::Relaxed);

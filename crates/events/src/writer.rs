@@ -67,6 +67,7 @@ pub enum StartError {
 struct Counts {
     queries: AtomicU64,
     logins: AtomicU64,
+    admin: AtomicU64,
     lost: AtomicU64,
 }
 
@@ -75,6 +76,8 @@ struct Counts {
 pub struct Events {
     recent: Recent,
     counts: Counts,
+    /// The way of events that no worker makes.
+    others: Ring,
     spool: Option<Arc<Spool>>,
     sinks: Sinks,
     /// Settings of a reload that the thread has not taken yet.
@@ -89,7 +92,9 @@ impl Events {
     /// # Errors
     /// A sink cannot be opened, or there is no thread.
     pub fn start(settings: Settings, workers: usize) -> Result<(Arc<Events>, Vec<Ring>), StartError> {
-        let (rings, outs): (Vec<_>, Vec<_>) = (0..workers).map(|_| ring(WAITING_MAX)).unzip();
+        let (rings, mut outs): (Vec<_>, Vec<_>) = (0..workers).map(|_| ring(WAITING_MAX)).unzip();
+        let (others, out) = ring(WAITING_MAX);
+        outs.push(out);
         let (spool, next) = open_spool(&settings, next_in_files(&settings.sinks))?;
         let node = node(&settings);
         let sinks = Sinks::start(&settings.sinks, &node, next, spool.clone()).map_err(|(name, error)| {
@@ -99,6 +104,7 @@ impl Events {
         let events = Arc::new(Events {
             recent: Recent::default(),
             counts: Counts::default(),
+            others,
             spool,
             sinks,
             reloaded: Mutex::default(),
@@ -117,6 +123,11 @@ impl Events {
     /// The last lines.
     pub fn recent(&self) -> &Recent {
         &self.recent
+    }
+
+    /// Hands over an event that no worker makes, without a wait. It is lost, and counted, if too many wait.
+    pub fn put(&self, event: Event) {
+        self.others.put(event);
     }
 
     /// Takes other settings; a sink that cannot be opened is told in the log, and its target of before goes on.
@@ -146,6 +157,11 @@ impl Events {
     /// Events of logins and their ends.
     pub fn logins(&self) -> u64 {
         self.counts.logins.load(Ordering::Relaxed)
+    }
+
+    /// Events of operators' orders.
+    pub fn admin(&self) -> u64 {
+        self.counts.admin.load(Ordering::Relaxed)
     }
 
     /// Events that were lost because a ring was full.
@@ -266,10 +282,12 @@ impl Writer {
 
     fn put(&mut self, event: &Event) {
         let counts = &self.events.counts;
-        match event.body {
-            Body::Query(_) => counts.queries.fetch_add(1, Ordering::Relaxed),
-            Body::Login(_) | Body::ChangeUser(_) | Body::Logout(_) => counts.logins.fetch_add(1, Ordering::Relaxed),
+        let count = match event.body {
+            Body::Query(_) => &counts.queries,
+            Body::Login(_) | Body::ChangeUser(_) | Body::Logout(_) | Body::TurnedAway(_) => &counts.logins,
+            Body::Admin(_) => &counts.admin,
         };
+        count.fetch_add(1, Ordering::Relaxed);
         let seq = self.next();
         self.form.clear();
         self.text.clear();

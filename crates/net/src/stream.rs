@@ -55,6 +55,14 @@ impl From<StdUnixStream> for Detached {
 }
 
 impl Detached {
+    /// The peer's address; `None` for local sockets and when the connection is gone already.
+    pub fn peer_ip(&self) -> Option<std::net::IpAddr> {
+        match &self.socket {
+            Socket::Plain(tcp) => tcp.peer_addr().ok().map(|address| address.ip().to_canonical()),
+            Socket::Unix(_) => None,
+        }
+    }
+
     /// Writes as much as the socket takes at once, for a last word.
     ///
     /// # Errors

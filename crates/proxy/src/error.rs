@@ -162,6 +162,9 @@ pub enum SessionEnd {
     /// The process stops.
     #[error("draining")]
     Draining,
+    /// The client may not even try to log in; it has got an error, and was counted.
+    #[error("turned away: {0}")]
+    TurnedAway(String),
     /// The login failed; the client has got an error.
     #[error("login refused: {0}")]
     LoginRefused(String),

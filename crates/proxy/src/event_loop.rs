@@ -54,18 +54,28 @@ async fn serve(worker: Rc<Worker>, mut mail: UnboundedReceiver<Mail>) {
     tidy(&worker);
     loop {
         if worker.draining.get() && worker.stats.sessions.get() == 0 {
-            return;
+            return last_events(&worker, &mut mail);
         }
         tokio::select! {
             () = tokio::time::sleep(DRAIN_PACE), if worker.draining.get() => {}
             received = mail.recv() => match received {
                 Some(mail) => receive(&worker, mail),
-                None => return,
+                None => return worker.tell_refused(),
             },
             // The sender lives as long as the data that all workers share.
             _ = seconds.changed() => tidy(&worker),
         }
     }
+}
+
+/// Makes the events of clients that were refused a moment ago.
+fn last_events(worker: &Rc<Worker>, mail: &mut UnboundedReceiver<Mail>) {
+    while let Ok(mail) = mail.try_recv() {
+        if let Mail::Refused(client) = mail {
+            worker.count_refused(*client);
+        }
+    }
+    worker.tell_refused();
 }
 
 fn receive(worker: &Rc<Worker>, mail: Mail) {
@@ -97,7 +107,7 @@ fn receive(worker: &Rc<Worker>, mail: Mail) {
             // The session that asked may have gone.
             let _ = ask.answer.send(confirmed);
         }
-        Mail::Refused(reason) => worker.count_refused(reason),
+        Mail::Refused(client) => worker.count_refused(*client),
         Mail::Drain => worker.draining.set(true),
         Mail::Rules => worker.take_rules(),
         Mail::Warm(name) => warm::run_for_all(worker, &name, "asked for"),
@@ -120,6 +130,7 @@ fn tidy(worker: &Worker) {
     let config = worker.shared.config.load();
     worker.busy_poll.set(config.proxy.busy_poll);
     worker.events.take_settings(&config.events);
+    worker.tell_refused();
     worker.change_digests(|digests| {
         digests.set_max(config.proxy.digests_max);
         digests.set_samples(config.proxy.digest_samples);

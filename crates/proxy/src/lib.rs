@@ -27,6 +27,7 @@ pub mod shared;
 pub mod start;
 #[cfg(test)]
 mod testing;
+pub mod turned_away;
 pub mod wake;
 pub mod warm;
 pub mod worker;

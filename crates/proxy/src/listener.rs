@@ -17,6 +17,7 @@ use wire::errno;
 
 use crate::error::Refusal;
 use crate::shared::{Counted, ListenerShared, Mail, Mailboxes, NewClient, Shared};
+use crate::turned_away::TurnedAway;
 
 /// Pause after an accept that failed, so that a lack of file descriptors does not become a busy loop.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -157,7 +158,8 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
              unit, ulimit -n)",
             files.open_files, files.clients_max
         );
-        return turn_away(socket, &Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why), OPEN_FILES, mailboxes);
+        let refusal = Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why);
+        return turn_away(socket, refusal, OPEN_FILES, listener, mailboxes);
     };
     let max = listener.settings.load().max_sessions;
     let Some(counted) = Counted::begin(&listener.sessions, max) else {
@@ -166,12 +168,13 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
             b"08004",
             format_args!("Too many connections: listener '{}' has {max} sessions (max_sessions)", listener.name),
         );
-        return turn_away(socket, &refusal, MAX_SESSIONS, mailboxes);
+        return turn_away(socket, refusal, MAX_SESSIONS, listener, mailboxes);
     };
     let Some(memory) = shared.login_memory.admit() else {
         let why =
             "Too many connections: all memory for clients that have not logged in is in use (proxy.login_memory_max)";
-        return turn_away(socket, &Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why), LOGIN_MEMORY, mailboxes);
+        let refusal = Refusal::own(errno::ER_CON_COUNT_ERROR, b"08004", why);
+        return turn_away(socket, refusal, LOGIN_MEMORY, listener, mailboxes);
     };
     let load = |worker: &usize| shared.worker_clients[*worker].load(Ordering::Relaxed);
     let Some(worker) = (0..mailboxes.len()).min_by_key(load) else { return };
@@ -182,16 +185,26 @@ fn dispatch(socket: Detached, listener: &Arc<ListenerShared>, shared: &Shared, m
 }
 
 /// Says why there is no place, as far as the socket takes it at once.
-fn turn_away(mut socket: Detached, refusal: &Refusal, reason: usize, mailboxes: &Mailboxes) {
-    if let Some(first) = mailboxes.first() {
-        // A worker that is gone counts no more.
-        let _ = first.send(Mail::Refused(reason));
-    }
+fn turn_away(
+    mut socket: Detached,
+    refusal: Refusal,
+    reason: usize,
+    listener: &Arc<ListenerShared>,
+    mailboxes: &Mailboxes,
+) {
     let mut out = Vec::new();
     let begun = wire::packet::begin(&mut out);
     refusal.as_packet().write(&mut out);
     begun.end(&mut out, 0);
     if let Err(error) = socket.write(&out) {
         tracing::debug!(%error, "a client left before it got the error of a full process");
+    }
+    if let Some(first) = mailboxes.first() {
+        let address = socket.peer_ip();
+        let (listener, cluster) = (listener.name.clone(), listener.cluster.name.clone());
+        let Refusal { code, message, .. } = refusal;
+        let client = TurnedAway { reason, code, message, listener, cluster, address };
+        // A worker that is gone counts no more.
+        let _ = first.send(Mail::Refused(Box::new(client)));
     }
 }

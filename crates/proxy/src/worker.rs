@@ -21,6 +21,7 @@ use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
 use crate::outgoing;
 use crate::shared::{ClusterShared, Mail, Shared};
+use crate::turned_away::{TurnedAway, TurnedAwayCounts};
 pub use id_columns::Names;
 use policy::WorkerChain;
 
@@ -59,6 +60,8 @@ pub struct Worker {
     pub chain: WorkerChain,
     /// The way of its events.
     pub events: WorkerEvents,
+    /// Clients that were refused, and are not told as events yet.
+    pub turned_away: RefCell<TurnedAwayCounts>,
     /// The turn of the session whose long text a thread reads.
     pub long_texts: Semaphore,
     /// How much work the session that runs now may still do before others get their turn.
@@ -95,6 +98,7 @@ impl Worker {
             digests: RefCell::new(digests),
             chain: WorkerChain::default(),
             events: WorkerEvents::new(ring),
+            turned_away: RefCell::default(),
             long_texts: Semaphore::new(1),
             turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
@@ -103,9 +107,17 @@ impl Worker {
         }
     }
 
-    /// Counts a client that was refused, for the reason of this index in [`stats::REFUSED_CLIENTS`].
-    pub fn count_refused(&self, reason: usize) {
-        self.stats.refused_clients.at(reason).inspect(|count| count.add_one());
+    /// Counts a client that was refused before its login. The first one of its kind becomes an event at once.
+    pub fn count_refused(&self, client: TurnedAway) {
+        self.stats.refused_clients.at(client.reason).inspect(|count| count.add_one());
+        if let Some(event) = self.turned_away.borrow_mut().count(client) {
+            self.events.put(|| event);
+        }
+    }
+
+    /// Makes the events of all that were refused since the last call.
+    pub fn tell_refused(&self) {
+        self.turned_away.borrow_mut().take(|event| self.events.put(|| event));
     }
 
     /// A session's turn begins.

@@ -103,6 +103,16 @@ fn describe(event: &Value) -> String {
             };
             format!("{time} {kind} {who} {place} {ms:.3} ms {outcome}: {}", cut(text("form")))
         }
+        "admin" => {
+            let outcome = if event["ok"] == true { "" } else { " refused" };
+            let order = Some(text("order")).filter(|order| !order.is_empty()).map(|order| format!(" {order}"));
+            let said = format!("{}{}: {}", text("action"), order.unwrap_or_default(), text("result"));
+            format!("{time} admin {}@{} by {}{outcome}: {}", text("user"), cut(text("client")), text("way"), cut(&said))
+        }
+        "login_refused" => {
+            let (client, count) = (cut(text("client")), &event["count"]);
+            format!("{time} {count} clients refused at {} {client}: {}", text("listener"), cut(text("reason")))
+        }
         _ => match (event["ok"].as_bool(), text("reason")) {
             (Some(true), _) => format!("{time} {kind} {who} {ms:.3} ms"),
             (Some(false), reason) => format!("{time} {kind} {who} refused: {}", cut(reason)),
@@ -149,6 +159,13 @@ mod tests {
         assert_eq!(common(named), "12:00:01.234 login a [2J b@10.0.0.5:4711 #7 refused: no");
         let logout = json!({ "kind": "logout", "reason": "the client left", "times": { "total": 5_000_000 } });
         assert_eq!(common(logout), "12:00:01.234 logout app@10.0.0.5:4711 #7 after 5000 ms: the client left");
+        let order = json!({
+            "kind": "admin", "user": "operate", "way": "api", "action": "PUT /x", "order": "{}", "ok": true,
+            "result": "200 OK",
+        });
+        assert_eq!(common(order), "12:00:01.234 admin operate@10.0.0.5:4711 by api: PUT /x {}: 200 OK");
+        let turned = json!({ "kind": "login_refused", "listener": "app", "count": 3, "reason": "full" });
+        assert_eq!(common(turned), "12:00:01.234 3 clients refused at app 10.0.0.5:4711: full");
         assert_eq!(common(json!({ "kind": "gap", "lost": 5 })), "12:00:01.234 gap: 5 events are lost");
     }
 }

@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use config::Config;
 use console::ConsoleHandle;
 use control::{ClusterLink, ControlHandle, Plans};
-use events::Events;
+use events::{Admin, Events};
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
 use proxy::Proxy;
@@ -142,8 +142,18 @@ impl Running {
         Ok(reloaded)
     }
 
-    /// Shows on the page's timeline that the configuration was read again.
+    /// Shows on the page's timeline that the configuration was read again, and makes an event of it.
     pub fn note_reload(&self, is_good: bool, words: String) {
+        let reload = Admin {
+            way: "signal",
+            role: String::new(),
+            client: String::new(),
+            action: "reload".to_owned(),
+            order: String::new(),
+            ok: is_good,
+            result: words.clone(),
+        };
+        self.events.put(reload.into());
         if let Some(admin) = &self.admin {
             admin.note_reload(is_good, words);
         }

@@ -9,6 +9,12 @@ import { link, useSetting } from '../route';
 
 const KEPT = 500;
 
+/** An event without a statement, in words. */
+function said(row: any): string {
+    if (row.kind === 'admin') return [row.way, row.action, row.order, row.result].filter(Boolean).join(' ');
+    return row.count > 1 ? `${row.count} clients: ${row.reason}` : (row.reason ?? '');
+}
+
 export function Log() {
     const [where, setWhere] = useSetting('where');
     const [events, setEvents] = useState<any[]>([]);
@@ -76,10 +82,10 @@ export function Log() {
                                 <pre>{JSON.stringify(row, null, 1)}</pre>
                             ) : (
                                 <>
-                                    {row.error && <Tag kind="bad">{row.error.code}</Tag>} {row.digest ? <a href={link('digests', row.digest)}><code>{row.form}</code></a> : <span class="text">{row.reason ?? ''}</span>}
+                                    {row.error && <Tag kind="bad">{row.error.code}</Tag>} {row.digest ? <a href={link('digests', row.digest)}><code>{row.form}</code></a> : <span class="text">{said(row)}</span>}
                                 </>
                             ),
-                        value: row => row.form ?? row.reason,
+                        value: row => row.form ?? said(row),
                     },
                 ]}
             />

@@ -40,7 +40,10 @@ impl Guard {
         let peer = Peer::of(&request);
         let role = match guard.shared.access.role(request.headers(), is_change, peer, Instant::now()) {
             Ok(role) => role,
-            Err((status, words)) => return refusal(status, &words),
+            Err((status, words)) => {
+                guard.note_refused(&request, peer, status);
+                return refusal(status, &words);
+            }
         };
         if !is_change {
             return match guard.lacks(role) {
@@ -49,6 +52,21 @@ impl Guard {
             };
         }
         guard.change(role, peer, request, next).await
+    }
+
+    /// A wrong key becomes an event. Their pace is limited for each address, and so is that of the events.
+    fn note_refused(&self, request: &Request, client: Option<IpAddr>, status: StatusCode) {
+        let shows_key = request.headers().contains_key(header::AUTHORIZATION);
+        let Some(events) = self.shared.events.as_ref().filter(|_| shows_key && status == StatusCode::UNAUTHORIZED)
+        else {
+            return;
+        };
+        let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |original| &original.0);
+        let (at, order) = (SystemTime::now(), String::new());
+        let text = format!("{} {}", request.method(), uri.path()).chars().take(ORDER_CHARS_MAX).collect();
+        let (role, result) = (Some(Role::Nobody.word()), status.to_string());
+        let refused = ChangeRecord { at, kind: "login", role, client, text, order, result };
+        events.put(refused.as_event().into());
     }
 
     fn lacks(&self, role: Role) -> Option<String> {
@@ -89,7 +107,7 @@ impl Drop for Entry<'_> {
     fn drop(&mut self) {
         let result =
             self.result.map_or_else(|| "the client left before the reply".to_owned(), |status| status.to_string());
-        self.shared.record.note(ChangeRecord {
+        self.shared.note(ChangeRecord {
             at: SystemTime::now(),
             kind: "order",
             role: Some(self.role.word()),

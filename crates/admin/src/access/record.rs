@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use events::Admin;
+
 /// Changes that are remembered. The log has all of them.
 const CHANGES_MAX: usize = 500;
 
@@ -25,6 +27,22 @@ pub(crate) struct ChangeRecord {
     pub(crate) order: String,
     /// The result.
     pub(crate) result: String,
+}
+
+impl ChangeRecord {
+    /// The same for the log of events.
+    pub(crate) fn as_event(&self) -> Admin {
+        Admin {
+            way: "api",
+            role: self.role.unwrap_or_default().to_owned(),
+            client: self.client.map(|client| client.to_string()).unwrap_or_default(),
+            action: self.text.clone(),
+            order: self.order.clone(),
+            // It is a status of HTTP, unless there was no reply.
+            ok: self.result.starts_with('2'),
+            result: self.result.clone(),
+        }
+    }
 }
 
 /// The newest changes, the oldest first.

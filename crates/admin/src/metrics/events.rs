@@ -11,6 +11,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     let mut kinds = family(page, EVENTS);
     kinds.sample(&["query"], count(Events::queries));
     kinds.sample(&["login"], count(Events::logins));
+    kinds.sample(&["admin"], count(Events::admin));
     family(page, EVENTS_LOST).sample(&[], count(Events::lost));
     let sinks = events.map(Events::sinks).unwrap_or_default();
     let mut each = |metric, pick: fn(&SinkFigures) -> u64| {

@@ -35,7 +35,7 @@ pub(super) async fn log_in(State(shared): State<Arc<Shared>>, request: Request) 
         Ok(login) => (login.role.word(), StatusCode::OK),
         Err((status, _)) => ("nobody", *status),
     };
-    shared.record.note(ChangeRecord {
+    shared.note(ChangeRecord {
         at: SystemTime::now(),
         kind: "login",
         role: Some(role),

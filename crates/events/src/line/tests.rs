@@ -4,7 +4,7 @@ use std::time::Duration;
 use stats::digests::DigestName;
 
 use super::*;
-use crate::event::{Client, ServerError};
+use crate::event::ServerError;
 
 fn client() -> Arc<Client> {
     Arc::new(Client {
@@ -111,4 +111,28 @@ fn timestamps_of_one_second_and_of_others() {
     ] {
         assert_eq!(times.of(SystemTime::UNIX_EPOCH + Duration::from_micros(micros)), text);
     }
+}
+
+#[test]
+fn refused_clients_and_orders_have_no_session() {
+    let turned = TurnedAway { code: 1040, reason: "Too many connections".into(), count: 7 };
+    let line = written(Body::TurnedAway(turned), Shows::Form);
+    assert!(line.contains("\"kind\":\"login_refused\",\"client\":\"10.0.0.5:4711\",\"listener\":\"main\""), "{line}");
+    assert!(line.contains("\"ok\":false,\"error\":{\"code\":1040,\"sqlstate\":\"08004\"},\"reason\":\"Too many"), "{line}");
+    assert!(line.ends_with("\"count\":7}\n") && !line.contains("session"), "{line}");
+    let admin = Admin {
+        way: "api",
+        role: "operate".into(),
+        client: "10.0.0.9".into(),
+        action: "PUT /api/v1/sessions/7/kill".into(),
+        order: String::new(),
+        ok: true,
+        result: "200 OK".into(),
+    };
+    assert_eq!(
+        written(Body::Admin(admin), Shows::Text),
+        "{\"v\":1,\"seq\":3,\"ts\":\"2023-11-14T22:13:20.000500Z\",\"node\":\"n1\",\"kind\":\"admin\",\
+         \"client\":\"10.0.0.9\",\"user\":\"operate\",\"way\":\"api\",\"action\":\"PUT /api/v1/sessions/7/kill\",\
+         \"ok\":true,\"result\":\"200 OK\"}\n"
+    );
 }

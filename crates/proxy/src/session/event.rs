@@ -94,7 +94,7 @@ impl LoginTried {
 /// The reason of a client's failed login, if it has tried one.
 pub(super) fn failure(end: &SessionEnd) -> Option<String> {
     match end {
-        SessionEnd::ClientLeft | SessionEnd::ClientLost(_) => None,
+        SessionEnd::ClientLeft | SessionEnd::ClientLost(_) | SessionEnd::TurnedAway(_) => None,
         SessionEnd::LoginRefused(why) => Some(why.clone()),
         end => Some(end.to_string()),
     }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::NewClient;
 use super::warming::ClientKind;
 use crate::pool::Parcel;
+use crate::turned_away::TurnedAway;
 
 /// Where mail to each worker goes in.
 pub type Mailboxes = Arc<[UnboundedSender<Mail>]>;
@@ -34,8 +35,8 @@ pub enum Mail {
     Short(Arc<str>, ServerId),
     /// A server may open one now.
     Freed(Arc<str>),
-    /// A client was refused, for the reason of this index in [`stats::REFUSED_CLIENTS`].
-    Refused(usize),
+    /// A client was refused.
+    Refused(Box<TurnedAway>),
     /// Sessions end when they are between transactions; then the worker ends.
     Drain,
     /// There are other rules.

@@ -1,5 +1,6 @@
 //! Events: each query and login in a file and in the API, none with a literal.
 
+mod admin;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod receiver;

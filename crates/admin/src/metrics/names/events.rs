@@ -2,8 +2,12 @@
 
 use super::{Metric, MetricKind, metric};
 
-pub(in super::super) const EVENTS: Metric =
-    metric("sqluice_events_total", MetricKind::Counter, &["kind"], "Events of queries, and of logins and their ends.");
+pub(in super::super) const EVENTS: Metric = metric(
+    "sqluice_events_total",
+    MetricKind::Counter,
+    &["kind"],
+    "Events of queries, of logins and their ends, and of operators' orders.",
+);
 pub(in super::super) const EVENTS_LOST: Metric = metric(
     "sqluice_events_lost_total",
     MetricKind::Counter,

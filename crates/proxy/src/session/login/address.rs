@@ -10,6 +10,7 @@ use crate::addresses::FromAddress;
 use crate::error::{Refusal, SessionEnd};
 use crate::listener::ADDRESS;
 use crate::shared::ListenerShared;
+use crate::turned_away::TurnedAway;
 
 /// Whether the limits of addresses count for this one.
 fn counts(listener: &ListenerShared, address: IpAddr) -> bool {
@@ -33,10 +34,17 @@ impl OngoingLogin {
         if self.from.is_some() {
             return Ok(());
         }
-        self.worker.count_refused(ADDRESS);
         let refusal = too_many(address);
         self.tell(sequence, &refusal).await;
-        Err(SessionEnd::LoginRefused(refusal.message))
+        self.worker.count_refused(TurnedAway {
+            reason: ADDRESS,
+            code: refusal.code,
+            message: refusal.message.clone(),
+            listener: self.listener.name.clone(),
+            cluster: self.listener.cluster.name.clone(),
+            address: Some(address),
+        });
+        Err(SessionEnd::TurnedAway(refusal.message))
     }
 
     /// Counts as a session from now on; the refusal of a client that is one too many.
@@ -45,7 +53,8 @@ impl OngoingLogin {
         if from.log_in(max) {
             return None;
         }
-        self.worker.count_refused(ADDRESS);
+        // It has said who it is: this is the end of a login, with an event of its own.
+        self.worker.stats.refused_clients.at(ADDRESS).inspect(|count| count.add_one());
         Some(too_many(self.limited_address()?))
     }
 }

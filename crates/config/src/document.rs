@@ -139,6 +139,7 @@ fn value_text(setting: &Setting) -> String {
         Kind::Addresses => "list of addresses".into(),
         Kind::Networks => "list of networks".into(),
         Kind::Command => "list: program and arguments".into(),
+        Kind::Texts { count, .. } => format!("list of texts, at most {count}"),
         Kind::Secret => "text".into(),
         Kind::Path => "path".into(),
         Kind::Variable => "name of a variable".into(),
@@ -165,7 +166,7 @@ pub fn default_text(setting: &Setting) -> Option<String> {
         Kind::Size { default, .. } => Some(quote(&size_text(default))),
         Kind::Flag { default } => Some(default.to_string()),
         Kind::Choice { default, .. } | Kind::Text { default, .. } => default.map(quote),
-        Kind::Addresses | Kind::Networks | Kind::Command => Some("[]".into()),
+        Kind::Addresses | Kind::Networks | Kind::Command | Kind::Texts { .. } => Some("[]".into()),
         Kind::Address { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
     }
 }

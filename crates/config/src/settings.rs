@@ -109,6 +109,13 @@ pub enum Kind {
     Addresses,
     /// A program and its arguments, as a list of texts. Empty when the key is absent.
     Command,
+    /// A list of texts. Empty when the key is absent.
+    Texts {
+        /// Most of them.
+        count: usize,
+        /// Most bytes of each.
+        max: usize,
+    },
     /// A password, hash or the like: never shown.
     Secret,
     /// A file's path, relative to the configuration file.

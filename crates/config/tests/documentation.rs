@@ -28,6 +28,7 @@ fn settings() -> Vec<(Vec<String>, &'static Setting)> {
 fn source() -> MemorySource {
     let mut source = MemorySource::default();
     source.variables.insert("ANOTHER".into(), "hush".into());
+    source.variables.insert("LONG".into(), "hush hush hush hush".into());
     let pem = b"-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
     source.files.insert("/pem".into(), (pem.to_vec(), 0o600));
     source.files.insert("/warm.sql".into(), (b"SELECT a FROM t;\n".to_vec(), 0o644));
@@ -62,6 +63,7 @@ fn base() -> Values {
     values.push(value(&["rule", "NAME", "user"], "\"bob\""));
     values.push(value(&["rule", "NAME", "route"], "\"primary\""));
     values.push(value(&["rule", "NAME", "cache"], "\"advise\""));
+    values.push(value(&["rule", "NAME", "log"], "\"on\""));
     values.push(value(&["cache", "tier", "address"], "\"10.0.0.9:6379\""));
     values.push(value(&["cache", "tier", "user"], "\"t\""));
     values.push(value(&["cache", "tier", "password"], "\"quiet\""));
@@ -150,6 +152,8 @@ fn another(setting: &Setting) -> String {
         Kind::Flag { .. } if setting.key == "enabled" && setting.doc.contains("standard output") => "false".into(),
         Kind::Flag { .. } if setting.key == "tls" => "false".into(),
         Kind::Flag { default } => (!default).to_string(),
+        Kind::Choice { .. } if setting.key == "log" => "\"off\"".into(),
+        Kind::Choice { .. } if setting.key == "text" => "\"text\"".into(),
         Kind::Choice { default, words, .. } => {
             let now = words.iter().filter(|word| Some(word.word) != default);
             format!("\"{}\"", now.map(|word| word.word).next().unwrap_or("off"))
@@ -164,8 +168,11 @@ fn another(setting: &Setting) -> String {
         Kind::Addresses => "[\"10.0.0.99:2379\"]".into(),
         Kind::Networks => "[\"10.0.0.0/8\"]".into(),
         Kind::Command => "[\"/bin/true\", \"x\"]".into(),
+        // Texts that any list of them takes.
+        Kind::Texts { .. } => "[\"user\"]".into(),
         Kind::Secret if setting.key == "native_hash" => "\"*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19\"".into(),
-        Kind::Secret => "\"another\"".into(),
+        Kind::Secret => "\"another one of 16\"".into(),
+        Kind::Variable if setting.key == "hmac_key_env" => "\"LONG\"".into(),
         Kind::Variable => "\"ANOTHER\"".into(),
         Kind::Path => "\"/pem\"".into(),
     }

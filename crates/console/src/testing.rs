@@ -40,7 +40,7 @@ pub(crate) fn shared_with(more: &str, keys: Keys) -> Arc<Shared> {
 }
 
 fn state(more: &str) -> Shared {
-    let settings = events::Settings { node: "test".into(), sinks: Vec::new(), spool: None };
+    let settings = events::Settings { node: "test".into(), ..events::Settings::default() };
     let (events, _) = events::Events::start(settings, 1).unwrap();
     let sources = Sources {
         workers: Arc::new([Arc::new(WorkerStats::new(&[], &[]))]),

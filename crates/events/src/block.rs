@@ -2,10 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
+use crate::redaction::Literals;
+
 /// Bytes of a block after which the next one begins. One event may go beyond.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// Bytes of a record ahead of its lines: two numbers, the class, two lengths.
-const HEAD_BYTES: usize = 8 + 8 + 1 + 4 + 4;
+/// Bytes of a record ahead of its lines: two numbers, the class, three lengths.
+const HEAD_BYTES: usize = 8 + 8 + 1 + 4 + 4 + 4;
 
 /// The properties of an event that sinks choose by. None of them: a login, a gap, or a start, which all sinks take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,10 +43,31 @@ pub(crate) struct Record<'a> {
     pub(crate) last: u64,
     /// Its properties.
     pub(crate) class: Class,
-    /// The line without literals.
+    /// Its lines.
+    pub(crate) lines: Lines<'a>,
+}
+
+/// The lines of one event, one for each part of a client's text that a sink may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lines<'a> {
+    /// Without literals.
     pub(crate) form: &'a [u8],
-    /// The line with texts; empty if nobody wanted it.
+    /// With hashed literals; empty if nobody wanted it.
+    pub(crate) hashed: &'a [u8],
+    /// With all literals; empty if nobody wanted it.
     pub(crate) text: &'a [u8],
+}
+
+impl<'a> Lines<'a> {
+    /// The line for a sink. Without its own it gets the one that shows less.
+    pub(crate) fn of(&self, literals: Literals) -> &'a [u8] {
+        let own = match literals {
+            Literals::None => self.form,
+            Literals::Hashed => self.hashed,
+            Literals::All => self.text,
+        };
+        if own.is_empty() { self.form } else { own }
+    }
 }
 
 /// Records that follow each other.
@@ -70,17 +93,20 @@ impl Block {
         Block { first, last, at_us, bytes }
     }
 
-    /// Adds an event, which uses the numbers behind the last one up to `last`. `text` is empty if no sink wants texts.
-    pub(crate) fn put(&mut self, last: u64, class: Class, form: &[u8], text: &[u8]) {
+    /// Adds an event, which uses the numbers behind the last one up to `last`.
+    pub(crate) fn put(&mut self, last: u64, class: Class, lines: Lines<'_>) {
+        let Lines { form, hashed, text } = lines;
         let first = self.last + 1;
         let length = |line: &[u8]| u32::try_from(line.len()).unwrap_or(0).to_le_bytes();
         self.bytes.extend_from_slice(&first.to_le_bytes());
         self.bytes.extend_from_slice(&last.to_le_bytes());
         self.bytes.push(class.0);
-        self.bytes.extend_from_slice(&length(form));
-        self.bytes.extend_from_slice(&length(text));
-        self.bytes.extend_from_slice(form);
-        self.bytes.extend_from_slice(text);
+        for line in [form, hashed, text] {
+            self.bytes.extend_from_slice(&length(line));
+        }
+        for line in [form, hashed, text] {
+            self.bytes.extend_from_slice(line);
+        }
         self.last = last;
     }
 
@@ -110,8 +136,10 @@ fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let number = |at: usize| head.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     let length = |at: usize| head.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
     let (form, rest) = rest.split_at_checked(length(17)? as usize)?;
-    let (text, rest) = rest.split_at_checked(length(21)? as usize)?;
-    Some((Record { first: number(0)?, last: number(8)?, class: Class(head[16]), form, text }, rest))
+    let (hashed, rest) = rest.split_at_checked(length(21)? as usize)?;
+    let (text, rest) = rest.split_at_checked(length(25)? as usize)?;
+    let lines = Lines { form, hashed, text };
+    Some((Record { first: number(0)?, last: number(8)?, class: Class(head[16]), lines }, rest))
 }
 
 /// Microseconds since 1970.
@@ -127,9 +155,13 @@ mod tests {
     #[test]
     fn records_come_back_and_cut_bytes_end_them() {
         let mut block = Block::begin(7, SystemTime::now());
-        block.put(7, Class::QUERY.with(Class::SLOW, true), b"form\n", b"text\n");
-        block.put(11, Class::default(), b"gap\n", b"");
-        let read: Vec<_> = block.records().map(|record| (record.first, record.last, record.form)).collect();
+        let lines = Lines { form: b"form\n", hashed: b"", text: b"text\n" };
+        block.put(7, Class::QUERY.with(Class::SLOW, true), lines);
+        block.put(11, Class::default(), Lines { form: b"gap\n", ..Lines::default() });
+        let read: Vec<_> = block.records().map(|record| (record.first, record.last, record.lines.form)).collect();
+        let first = block.records().next().map(|record| record.lines);
+        let shown = [Literals::None, Literals::Hashed, Literals::All].map(|literals| first.unwrap().of(literals));
+        assert_eq!(shown, [&b"form\n"[..], b"form\n", b"text\n"], "a line that is not there shows less, never more");
         assert_eq!(read, [(7, 7, &b"form\n"[..]), (8, 11, b"gap\n")]);
         assert_eq!((block.first, block.last), (7, 11));
         for cut in 0..block.bytes().len() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use sql::Dialect;
 use stats::digests::DigestName;
 
 /// One event.
@@ -26,7 +27,7 @@ impl Event {
     pub(crate) fn text_bytes(&self) -> usize {
         let Body::Query(query) = &self.body else { return 0 };
         let error = query.error.as_ref().map_or(0, |error| error.text.len());
-        query.text.as_deref().map_or(0, str::len) + error
+        query.text.as_ref().map_or(0, |text| text.bytes.len()) + error
     }
 }
 
@@ -124,8 +125,8 @@ pub struct Ended {
 pub struct Query {
     /// The form of its text, without literals, and its schema.
     pub digest: Arc<DigestName>,
-    /// Its text with all literals, up to [`TEXT_BYTES_MAX`], if a sink wants that.
-    pub text: Option<Box<str>>,
+    /// Its text with all literals, if a sink wants that, as it is or hashed.
+    pub text: Option<Text>,
     /// The text goes on behind that.
     pub text_cut: bool,
     /// It may have changed data.
@@ -154,6 +155,15 @@ pub struct Query {
     pub first_us: u64,
     /// Microseconds from its arrival to its end.
     pub total_us: u64,
+}
+
+/// A statement's text as the client sent it, up to [`TEXT_BYTES_MAX`], and the way to read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// The bytes, in the client's character set.
+    pub bytes: Box<[u8]>,
+    /// The dialect of the session at that time.
+    pub dialect: Dialect,
 }
 
 /// The origin of an answer.

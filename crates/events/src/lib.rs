@@ -13,19 +13,25 @@ mod event;
 mod filter;
 mod join;
 mod line;
+mod masks;
 mod number;
 mod queue;
 mod recent;
+mod redaction;
 mod ring;
 mod sinks;
 mod spool;
 mod writer;
 
 pub use condition::{Condition, ConditionError};
-pub use event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX, TurnedAway};
+pub use event::{
+    Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX, Text, TurnedAway,
+};
 pub use filter::{ByRule, Filter, Queries};
 pub use line::VERSION;
+pub use masks::Masks;
 pub use recent::{Recent, Tail};
+pub use redaction::{HmacKey, Literals};
 pub use ring::Ring;
 pub use sinks::{
     FileSettings, HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Rotation, SinkFigures,

@@ -2,6 +2,7 @@
 //!
 //! Fields are only ever added; [`VERSION`] grows when one changes its meaning. A field without a value is left out.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 use std::time::SystemTime;
@@ -11,19 +12,10 @@ use time::OffsetDateTime;
 use time::format_description::{BorrowedFormatItem, parse_borrowed};
 
 use crate::event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, TurnedAway};
+use crate::redaction::Shows;
 
 /// The version of the lines' form, in their field `v`.
 pub const VERSION: u32 = 1;
-
-/// The part of a client's text that stands in a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Shows {
-    /// The form without literals, and no message of a server.
-    #[default]
-    Form,
-    /// The text with all literals, too.
-    Text,
-}
 
 #[derive(Serialize)]
 struct Line<'a> {
@@ -58,7 +50,7 @@ struct QueryFields<'a> {
     digest: Hex,
     form: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
+    text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     text_cut: bool,
     answered_by: &'static str,
@@ -123,7 +115,7 @@ impl Serialize for Hex {
 
 impl Event {
     /// Appends the event's line.
-    pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows, times: &mut Timestamps, out: &mut Vec<u8>) {
+    pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows<'_>, times: &mut Timestamps, out: &mut Vec<u8>) {
         let client = &*self.client;
         let (kind, body) = match &self.body {
             Body::Query(query) if query.answered_by == AnsweredBy::Refused => ("refused", query_fields(query, shows)),
@@ -152,7 +144,7 @@ impl Event {
     }
 }
 
-fn query_fields(query: &Query, shows: Shows) -> Fields<'_> {
+fn query_fields<'a>(query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
     let (answered_by, server, role) = match &query.answered_by {
         AnsweredBy::Server { name, primary } => {
             ("server", Some(&**name), Some(if *primary { "primary" } else { "replica" }))
@@ -162,14 +154,15 @@ fn query_fields(query: &Query, shows: Shows) -> Fields<'_> {
         AnsweredBy::Refused => ("nobody", None, None),
         AnsweredBy::Lost => ("lost", None, None),
     };
-    let text = query.text.as_deref().filter(|_| shows == Shows::Text);
+    let text = shows.text(query.text.as_ref());
+    let text_cut = query.text_cut && text.is_some();
     Fields::Query(QueryFields {
         schema: &query.digest.schema,
         command: query.command,
         digest: Hex(query.digest.hash),
         form: &query.digest.text,
         text,
-        text_cut: query.text_cut && text.is_some(),
+        text_cut,
         answered_by,
         server,
         role,
@@ -179,7 +172,7 @@ fn query_fields(query: &Query, shows: Shows) -> Fields<'_> {
             code: error.code,
             sqlstate: std::str::from_utf8(&error.sqlstate).unwrap_or("HY000"),
             // It may quote literals.
-            text: (shows == Shows::Text).then_some(&*error.text),
+            text: shows.messages().then_some(&*error.text),
         }),
         rows_sent: query.rows_sent,
         rows_affected: query.rows_affected,

@@ -118,12 +118,12 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::Class;
+    use crate::block::{Class, Lines};
     use std::time::SystemTime;
 
     fn block(first: u64) -> Arc<Block> {
         let mut block = Block::begin(first, SystemTime::UNIX_EPOCH);
-        block.put(first + 1, Class::default(), &[b'x'; 75], b"");
+        block.put(first + 1, Class::default(), Lines { form: &[b'x'; 71], ..Lines::default() });
         Arc::new(block)
     }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::block::{Block, micros};
 use crate::join::ends_within;
+use crate::masks::Masks;
 use crate::number;
+use crate::redaction::Literals;
 use crate::spool::Spool;
 use counts::SinkCounts;
 use output::Output;
@@ -45,8 +47,10 @@ pub struct SinkSettings {
     pub name: String,
     /// The queries that it takes.
     pub takes: Takes,
-    /// Texts stand there with their literals, and errors with their messages.
-    pub texts: bool,
+    /// The literals of statements there.
+    pub literals: Literals,
+    /// The values that it shall not have.
+    pub masks: Masks,
     /// The place.
     pub target: Target,
 }
@@ -91,8 +95,9 @@ pub(crate) fn next_in_files(sinks: &[SinkSettings]) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
     running: Mutex<Vec<Running>>,
-    /// At least one of them wants texts.
+    /// At least one of them wants all literals, or hashed ones.
     texts: AtomicBool,
+    hashes: AtomicBool,
     /// Where events wait for the sinks; without one they wait in memory.
     spool: Option<Arc<Spool>>,
 }
@@ -137,9 +142,14 @@ impl Sinks {
         }
     }
 
-    /// Whether a sink wants texts.
+    /// Whether a sink wants all literals.
     pub(crate) fn shows_texts(&self) -> bool {
         self.texts.load(Ordering::Relaxed)
+    }
+
+    /// Whether a sink wants hashed literals.
+    pub(crate) fn shows_hashes(&self) -> bool {
+        self.hashes.load(Ordering::Relaxed)
     }
 
     /// Begins new sinks, ends those that are gone, and brings changes to the others. `next` is the number of the next event.
@@ -212,7 +222,9 @@ impl Sinks {
     }
 
     fn note_texts(&self, settings: &[SinkSettings]) {
-        self.texts.store(settings.iter().any(|sink| sink.texts), Ordering::Relaxed);
+        let any = |literals| settings.iter().any(|sink| sink.literals == literals);
+        self.texts.store(any(Literals::All), Ordering::Relaxed);
+        self.hashes.store(any(Literals::Hashed), Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Running>> {

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::block::{BLOCK_BYTES, Block, Class};
+use crate::block::{BLOCK_BYTES, Block, Class, Lines};
 use crate::event::{AnsweredBy, Body, Event};
 use crate::join::ends_within;
-use crate::line::{self, Shows, Timestamps};
+use crate::line::{self, Timestamps};
 use crate::recent::Recent;
+use crate::redaction::{Hasher, HmacKey, Shows};
 use crate::ring::{Ring, RingOut, WAITING_MAX, ring};
 use crate::sinks::{SinkFigures, SinkSettings, Sinks, next_in_files};
 use crate::spool::{Spool, SpoolFigures, SpoolSettings};
@@ -34,6 +35,8 @@ pub struct Settings {
     pub sinks: Vec<SinkSettings>,
     /// The spool; without one, events wait for sinks in memory. A reload does not change it.
     pub spool: Option<SpoolSettings>,
+    /// The key of hashed literals. Without it a sink that wants them has forms.
+    pub hmac_key: Option<HmacKey>,
 }
 
 /// Why events did not start.
@@ -111,7 +114,8 @@ impl Events {
             stopping: AtomicBool::new(false),
             thread: Mutex::default(),
         });
-        let writer = Writer::new(events.clone(), outs, node, next);
+        let mut writer = Writer::new(events.clone(), outs, node, next);
+        writer.hasher = settings.hmac_key.as_ref().map(Hasher::new);
         let thread = std::thread::Builder::new()
             .name("sqluice-events".into())
             .spawn(move || writer.run())
@@ -223,15 +227,27 @@ struct Writer {
     forms: Vec<u8>,
     /// The lines of one event.
     form: Vec<u8>,
+    hashed: Vec<u8>,
     text: Vec<u8>,
+    hasher: Option<Hasher>,
     times: Timestamps,
 }
 
 impl Writer {
     fn new(events: Arc<Events>, rings: Vec<RingOut>, node: String, next: u64) -> Writer {
         let block = Block::begin(next, SystemTime::now());
-        let (forms, form, text) = (Vec::new(), Vec::new(), Vec::new());
-        Writer { events, rings, node, block, forms, form, text, times: Timestamps::default() }
+        Writer {
+            events,
+            rings,
+            node,
+            block,
+            forms: Vec::new(),
+            form: Vec::new(),
+            hashed: Vec::new(),
+            text: Vec::new(),
+            hasher: None,
+            times: Timestamps::default(),
+        }
     }
 
     fn run(mut self) {
@@ -289,20 +305,29 @@ impl Writer {
         };
         count.fetch_add(1, Ordering::Relaxed);
         let seq = self.next();
-        self.form.clear();
-        self.text.clear();
+        self.clear();
         event.line(seq, &self.node, Shows::Form, &mut self.times, &mut self.form);
-        if self.events.sinks.shows_texts() && matches!(event.body, Body::Query(_)) {
-            event.line(seq, &self.node, Shows::Text, &mut self.times, &mut self.text);
+        if matches!(event.body, Body::Query(_)) {
+            let hasher = self.hasher.as_ref().filter(|_| self.events.sinks.shows_hashes());
+            if let Some(hasher) = hasher {
+                event.line(seq, &self.node, Shows::Hashed(hasher), &mut self.times, &mut self.hashed);
+            }
+            if self.events.sinks.shows_texts() {
+                event.line(seq, &self.node, Shows::Text, &mut self.times, &mut self.text);
+            }
         }
         self.put_lines(seq, class(event));
+    }
+
+    /// Forgets the lines of the last event.
+    fn clear(&mut self) {
+        [&mut self.form, &mut self.hashed, &mut self.text].into_iter().for_each(Vec::clear);
     }
 
     fn put_gap(&mut self, lost: u64) {
         self.events.counts.lost.fetch_add(lost, Ordering::Relaxed);
         let seq = self.next();
-        self.form.clear();
-        self.text.clear();
+        self.clear();
         line::gap(seq, lost, &self.node, SystemTime::now(), &mut self.form);
         self.put_lines(seq.saturating_add(lost - 1), Class::default());
     }
@@ -315,7 +340,8 @@ impl Writer {
 
     /// Adds the lines of an event, which uses the numbers up to `last`.
     fn put_lines(&mut self, last: u64, class: Class) {
-        self.block.put(last, class, &self.form, &self.text);
+        let lines = Lines { form: &self.form, hashed: &self.hashed, text: &self.text };
+        self.block.put(last, class, lines);
         self.forms.extend_from_slice(&self.form);
         if self.block.bytes().len() >= BLOCK_BYTES {
             self.hand_over();
@@ -338,6 +364,7 @@ impl Writer {
         let reloaded = self.events.reloaded.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(settings) = reloaded {
             self.node = node(&settings);
+            self.hasher = settings.hmac_key.as_ref().map(Hasher::new);
             self.events.sinks.reload(&settings.sinks, &self.node, self.next());
         }
     }

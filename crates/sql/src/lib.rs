@@ -1,7 +1,7 @@
 //! The meaning of a SQL statement, found without building a tree.
 //!
 //! [`classify()`] tells the verb of a text, where it may run and what it does to the session ([`Memo`] remembers it); [`digest()`] removes its
-//! literals; [`tables()`] names the tables that it reads and writes, [`point()`] the row, if there is only one; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
+//! literals, and [`replace_literals()`] puts something in their place; [`tables()`] names the tables that it reads and writes, [`point()`] the row, if there is only one; [`rewrite`] changes the little that must not reach a server as it is. All of it stands on [`lexer`].
 //!
 //! Facts that a text does not show are not known here: a SELECT from a view whose definition calls a writing function, and
 //! the actions of a stored function beyond the access that [`Functions`] reports.
@@ -18,6 +18,7 @@ mod hash;
 mod hint;
 mod leaves;
 pub mod lexer;
+mod literals;
 mod memo;
 mod names;
 mod point;
@@ -41,6 +42,7 @@ pub use effect::{Effect, LockKind, Value, Victim};
 pub use functions::{FunctionAccess, Functions, NoFunctions};
 pub use hint::{Hint, HintConsistency};
 pub use leaves::Leaves;
+pub use literals::replace_literals;
 pub use memo::Memo;
 pub use names::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason};
 pub use point::{Point, Sought, point};

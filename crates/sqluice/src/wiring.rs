@@ -62,7 +62,7 @@ impl Running {
             config.clusters.keys().map(|name| (name.clone(), Arc::new(Published::new(name)))).collect();
         let links = links(&config, &published)?;
         let tier = shared_tier(&config)?;
-        let (events, rings) = Events::start(event_settings(&config), proxy::workers(&config))?;
+        let (events, rings) = Events::start(event_settings(&config)?, proxy::workers(&config))?;
         let proxy = Arc::new(Proxy::start(config.clone(), &published, tier.clone(), rings).await?);
         let shares = limits::shares(&config);
         limits::announce(&shares);
@@ -127,6 +127,7 @@ impl Running {
         let (effective, reloaded) = reload::plan(&self.config, new);
         let links = links(&effective, &self.published)?;
         let tls = self.operator_tls.renewed(&effective)?;
+        let event_settings = event_settings(&effective)?;
         // Servers may have new certificates: the operator is here.
         net::known::forget_servers();
         self.proxy.reload(effective.clone())?;
@@ -136,7 +137,7 @@ impl Running {
         self.operator_tls = tls;
         self.control.reload(&effective, &links);
         self.plans.reload(&effective, &links);
-        self.events.reload(event_settings(&effective));
+        self.events.reload(event_settings);
         self.config = effective;
         self.note_reload(true, format!("the configuration was read again: {}", reloaded.changes));
         Ok(reloaded)

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ::events::{Events, Settings, SinkSettings, SyslogAddress, SyslogSettings, Takes, Target};
+use ::events::{Events, Literals, Masks, Settings, SinkSettings, SyslogAddress, SyslogSettings, Takes, Target};
 use facts::gtid::Applied;
 use facts::gtid::mysql::GtidSet;
 use facts::sessions::{SessionFacts, SessionState};
@@ -186,8 +186,9 @@ fn with_certificate(mut config: config::Config) -> config::Config {
 /// Events with a sink that is not there.
 fn sink() -> Arc<Events> {
     let target = Target::Syslog(SyslogSettings { address: SyslogAddress::Unix("/nowhere".into()), facility: 16 });
-    let sink = SinkSettings { name: "syslog.siem".into(), takes: Takes::All, texts: false, target };
-    Events::start(Settings { node: "n1".into(), sinks: vec![sink], spool: None }, 0).unwrap().0
+    let (name, takes, masks) = ("syslog.siem".into(), Takes::All, Masks::default());
+    let sink = SinkSettings { name, takes, literals: Literals::None, masks, target };
+    Events::start(Settings { node: "n1".into(), sinks: vec![sink], ..Settings::default() }, 0).unwrap().0
 }
 
 /// A session that has a query, in a transaction or not.

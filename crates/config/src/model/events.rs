@@ -26,6 +26,8 @@ words! {
     EventText {
         /// Its form, without literals.
         Form = "form",
+        /// The same, and the statement with hashed literals.
+        Hmac = "hmac",
         /// All of it.
         Text = "text",
     }
@@ -146,6 +148,8 @@ pub struct Events {
     pub sample: u32,
     /// The name of this process; `None` is the machine's.
     pub node: Option<Arc<str>>,
+    /// The key of hashed literals.
+    pub hmac_key: Option<Secret>,
     /// The spool.
     pub spool: Option<EventSpool>,
     /// The sinks by their names: `file`, `files.NAME`, `stdout`, `syslog.NAME`, `kafka.NAME`.
@@ -170,6 +174,10 @@ pub struct EventSink {
     pub queries: SinkQueries,
     /// The part of a statement's text in it.
     pub text: EventText,
+    /// Regular expressions of what its texts shall not have.
+    pub mask: Vec<Arc<str>>,
+    /// Fields whose values it shall not have.
+    pub mask_fields: Vec<Arc<str>>,
     /// The place.
     pub target: EventTarget,
 }
@@ -251,7 +259,7 @@ pub struct EventKafkaLogin {
 impl Events {
     /// Whether a sink has statements with their literals.
     pub fn has_texts(&self) -> bool {
-        self.sinks.values().any(|sink| sink.text == EventText::Text)
+        self.sinks.values().any(|sink| sink.text != EventText::Form)
     }
 
     /// The files, with their keys.

@@ -6,16 +6,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::read::{Reader, Table};
+use super::secrets;
+use crate::read::{Reader, Table, quote};
 use crate::settings::Setting;
 use crate::settings::events as keys;
 use crate::{
-    EventFile, EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, SinkQueries,
-    SyslogFacility, SyslogProtocol,
+    EventFile, EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, Secret, SinkQueries,
+    SyslogFacility, SyslogProtocol, patterns, suggest,
 };
 
 /// Most sinks.
 const SINKS_MAX: usize = 32;
+/// Least bytes of the key of hashed literals.
+const HMAC_KEY_MIN: usize = 16;
 
 pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
     let table = reader.table(root, &keys::EVENTS);
@@ -24,12 +27,30 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
     let slow = Duration::from_millis(reader.number(&table, &keys::SLOW).into());
     let sample = reader.number(&table, &keys::SAMPLE);
     let node = reader.text(&table, &keys::NODE).filter(|node| !node.is_empty());
+    let hmac_key = read_hmac_key(reader, &table);
     let spool = read_spool(reader, &table);
     let sinks = read_sinks(reader, &table, slow.is_zero());
     if sinks.len() > SINKS_MAX {
         reader.problem(table.place(&keys::QUERIES), table.path(), format!("there are more than {SINKS_MAX} sinks"));
     }
-    Events { queries, slow, sample, node, spool, sinks }
+    if hmac_key.is_none() && sinks.values().any(|sink| sink.text == EventText::Hmac) {
+        let message = "a sink with `text = \"hmac\"` needs a key, as in hmac_key_file = \"/etc/sqluice/hmac-key\"";
+        reader.problem(table.place(&keys::HMAC_KEY), table.key(&keys::HMAC_KEY), message);
+    }
+    Events { queries, slow, sample, node, hmac_key, spool, sinks }
+}
+
+fn read_hmac_key(reader: &mut Reader, table: &Table) -> Option<Secret> {
+    let key_keys = [&keys::HMAC_KEY, &keys::HMAC_KEY_FILE, &keys::HMAC_KEY_ENV];
+    secrets::exclude(reader, table, &key_keys);
+    let key = secrets::password(reader, table, key_keys)?;
+    if key.expose().len() < HMAC_KEY_MIN
+        && let Some(setting) = key_keys.into_iter().find(|setting| table.has(setting))
+    {
+        let message = format!("a key of at least {HMAC_KEY_MIN} bytes is needed: a short one can be guessed");
+        reader.problem(table.place(setting), table.key(setting), message);
+    }
+    Some(key)
 }
 
 fn read_spool(reader: &mut Reader, events: &Table) -> Option<EventSpool> {
@@ -55,7 +76,8 @@ fn read_sinks(reader: &mut Reader, events: &Table, none_is_slow: bool) -> BTreeM
             paths.push(file.path.clone());
         }
         let (queries, text) = read_choice(reader, table, none_is_slow);
-        sinks.insert(name, EventSink { queries, text, target });
+        let (mask, mask_fields) = read_masks(reader, table);
+        sinks.insert(name, EventSink { queries, text, mask, mask_fields, target });
     };
     let table = reader.table(events, &keys::FILE);
     let path = reader.path(&table, &keys::PATH);
@@ -74,7 +96,7 @@ fn read_sinks(reader: &mut Reader, events: &Table, none_is_slow: bool) -> BTreeM
     match reader.flag(&table, &keys::STDOUT_ENABLED) {
         true => add(reader, "stdout".into(), &table, EventTarget::Stdout),
         // The choice is looked at all the same, so that mistakes are found.
-        false => drop(read_choice(reader, &table, false)),
+        false => drop((read_choice(reader, &table, false), read_masks(reader, &table))),
     }
     for (name, table) in reader.named(events, &keys::SYSLOG, name_good) {
         if let Some(syslog) = read_syslog(reader, &table) {
@@ -124,6 +146,27 @@ fn read_syslog(reader: &mut Reader, table: &Table) -> Option<EventSyslog> {
     Some(EventSyslog { address, protocol, facility })
 }
 
+/// The expressions and the fields that a sink masks.
+fn read_masks(reader: &mut Reader, table: &Table) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
+    let mask = reader.texts(table, &keys::MASK);
+    for pattern in &mask {
+        if let Err(why) = patterns::check(pattern) {
+            let message = format!("{} is no regular expression that can be used: {why}", quote(pattern));
+            reader.problem(table.place(&keys::MASK), table.key(&keys::MASK), message);
+        }
+    }
+    let fields = reader.texts(table, &keys::MASK_FIELDS);
+    if let Some(wrong) = fields.iter().find(|field| !keys::MASKED_FIELDS.contains(&&***field)) {
+        let message = format!("{} is no field that can be masked", quote(wrong));
+        let allowed = keys::MASKED_FIELDS.map(quote).join(", ");
+        let hint = suggest::nearest(wrong, keys::MASKED_FIELDS.into_iter());
+        let hint = hint.map(|near| format!("did you mean {}?", quote(near)));
+        let (place, key) = (table.place(&keys::MASK_FIELDS), table.key(&keys::MASK_FIELDS));
+        reader.problem_with(place, key, message, Some(allowed), hint);
+    }
+    (mask, fields)
+}
+
 /// The choice of a sink, and the part of texts in it.
 fn read_choice(reader: &mut Reader, table: &Table, none_is_slow: bool) -> (SinkQueries, EventText) {
     let queries =
@@ -156,9 +199,8 @@ mod tests {
     #[test]
     fn without_a_table_only_logins_are_events_and_there_is_no_file() {
         let events = parsed("").unwrap().config.events;
-        let sinks = BTreeMap::new();
-        let expected =
-            Events { queries: EventQueries::Off, slow: Duration::ZERO, sample: 1, node: None, spool: None, sinks };
+        let (sinks, queries, slow) = (BTreeMap::new(), EventQueries::Off, Duration::ZERO);
+        let expected = Events { queries, slow, sample: 1, node: None, hmac_key: None, spool: None, sinks };
         assert_eq!(events, expected);
     }
 
@@ -200,6 +242,29 @@ mod tests {
         ] {
             let said = parsed(text).unwrap_err().to_string();
             assert!(said.contains(error), "{said}");
+        }
+    }
+
+    #[test]
+    fn hashes_need_a_good_key_and_masks_good_expressions() {
+        let with = |key: &str, more: &str| {
+            parsed(&format!("[events]\n{key}\n[events.file]\npath = \"/a\"\n{more}"))
+                .map_err(|errors| errors.to_string())
+        };
+        let loaded = with("hmac_key = \"sixteen or more.\"", "text = \"hmac\"\nmask = ['[0-9]+']\n").unwrap();
+        assert!(!format!("{:?}", loaded.config).contains("sixteen"));
+        let sink = &loaded.config.events.sinks["file"];
+        assert_eq!((sink.text, &*sink.mask[0], loaded.config.events.has_texts()), (EventText::Hmac, "[0-9]+", true));
+        for (key, more, error) in [
+            ("", "text = \"hmac\"\n", "needs a key"),
+            ("hmac_key = \"hush-hush\"", "", "at least 16 bytes"),
+            ("hmac_key = \"sixteen or more.\"\nhmac_key_env = \"X\"", "", "exclude each other"),
+            ("", "mask = [\"a(b\"]\n", "no regular expression that can be used"),
+            ("", "mask = [\"\"]\n", "an empty text means nothing"),
+            ("", "mask_fields = [\"clients\"]\n", "did you mean \"client\"?"),
+        ] {
+            let said = with(key, more).unwrap_err();
+            assert!(said.contains(error) && !said.contains("hush-hush"), "{said}");
         }
     }
 

@@ -95,6 +95,20 @@ impl Reader<'_> {
         list
     }
 
+    /// A list of texts of so many bytes, none of them empty.
+    pub(crate) fn texts(&mut self, table: &Table, setting: &'static Setting) -> Vec<Arc<str>> {
+        let Kind::Texts { count, max } = setting.kind else { return Vec::new() };
+        let texts = self.parsed_list(table, setting, |text| match text.len() {
+            0 => Err("an empty text means nothing".into()),
+            bytes if bytes > max => Err(format!("a text has at most {max} bytes")),
+            _ => Ok(Arc::from(text)),
+        });
+        if texts.len() > count {
+            self.wrong(table, setting, format!("there are more than {count}"), None);
+        }
+        texts
+    }
+
     /// A program with its arguments; empty when there is none.
     pub(crate) fn command(&mut self, table: &Table, setting: &'static Setting) -> Vec<Arc<str>> {
         let words = self.parsed_list(table, setting, |text| match text.contains('\0') {

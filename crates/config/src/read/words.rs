@@ -22,6 +22,7 @@ pub(super) fn allowed(setting: &Setting) -> Option<String> {
         Kind::Address { .. } => Some("\"host:port\", \"[ipv6]:port\", \"unix:/path\"".into()),
         Kind::Addresses => Some("a list, as in [\"10.0.0.1:2379\", \"[::1]:2379\"]".into()),
         Kind::Networks => Some("addresses and networks, as in [\"10.0.0.0/8\", \"::1\"]".into()),
+        Kind::Texts { .. } => Some("texts in quotes, as in [\"one\", \"two\"]".into()),
         Kind::Command => Some("a program and its arguments, as in [\"/usr/local/bin/hook\", \"--now\"]".into()),
         Kind::Text { .. } | Kind::Secret | Kind::Path | Kind::Variable => None,
     }

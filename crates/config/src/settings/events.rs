@@ -5,13 +5,19 @@ pub mod kafka;
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, whole};
 use crate::{EventQueries, EventText, SinkQueries, SyslogFacility, SyslogProtocol};
 
+/// Most masks of a sink.
+pub const MASKS_MAX: usize = 64;
+
+/// Fields that can be masked.
+pub const MASKED_FIELDS: [&str; 8] = ["client", "user", "schema", "form", "text", "reason", "order", "error.text"];
+
 /// `[events]`
 pub static EVENTS: Section = Section {
     key: "events",
     form: Form::Single,
     doc: "Events: one JSON object for each login, refused login and end of a session, and for the queries that are \
           chosen here (docs/guides/query-log.md). `sqluice log tail` shows the last ones.",
-    settings: &[&QUERIES, &SLOW, &SAMPLE, &NODE],
+    settings: &[&QUERIES, &SLOW, &SAMPLE, &NODE, &HMAC_KEY, &HMAC_KEY_FILE, &HMAC_KEY_ENV],
     sections: &[&SPOOL, &FILE, &FILES, &STDOUT, &SYSLOG, &kafka::KAFKA],
 };
 
@@ -54,6 +60,20 @@ pub static NODE: Setting = live(
 )
 .example("\"proxy-1\"");
 
+/// `hmac_key`
+pub static HMAC_KEY: Setting = live(
+    "hmac_key",
+    Kind::Secret,
+    "The key of sinks with `text = \"hmac\"`, at least 16 bytes. A file or the environment keeps it out of this file. With \
+     another key the same literals have other hashes.",
+);
+/// `hmac_key_file`
+pub static HMAC_KEY_FILE: Setting =
+    live("hmac_key_file", Kind::Path, "A file with the key; Sqluice ignores one line end after it.")
+        .example("\"/etc/sqluice/hmac-key\"");
+/// `hmac_key_env`
+pub static HMAC_KEY_ENV: Setting = live("hmac_key_env", Kind::Variable, "An environment variable with the key.");
+
 /// `spool` of the events
 pub static SPOOL: Section = Section {
     key: "spool",
@@ -93,7 +113,7 @@ pub static FILE: Section = Section {
     key: "file",
     form: Form::Single,
     doc: "A file with events, one JSON object a line. Without `path` there is none.",
-    settings: &[&PATH, &SINK_QUERIES, &TEXT, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
+    settings: &[&PATH, &SINK_QUERIES, &TEXT, &MASK, &MASK_FIELDS, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
     sections: &[],
 };
 
@@ -102,7 +122,7 @@ pub static FILES: Section = Section {
     key: "files",
     form: Form::Named,
     doc: "Further files with events, each with a choice and a form of its own.",
-    settings: &[&FURTHER_PATH, &SINK_QUERIES, &TEXT, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
+    settings: &[&FURTHER_PATH, &SINK_QUERIES, &TEXT, &MASK, &MASK_FIELDS, &ROTATE_SIZE, &ROTATE_AGE, &KEEP, &COMPRESS],
     sections: &[],
 };
 
@@ -111,7 +131,7 @@ pub static STDOUT: Section = Section {
     key: "stdout",
     form: Form::Single,
     doc: "Events on standard output, one JSON object a line. The log of Sqluice itself is on standard error.",
-    settings: &[&STDOUT_ENABLED, &SINK_QUERIES, &TEXT],
+    settings: &[&STDOUT_ENABLED, &SINK_QUERIES, &TEXT, &MASK, &MASK_FIELDS],
     sections: &[],
 };
 
@@ -120,7 +140,7 @@ pub static SYSLOG: Section = Section {
     key: "syslog",
     form: Form::Named,
     doc: "Receivers of syslog (RFC 5424). The message of each event is its JSON object.",
-    settings: &[&SYSLOG_ADDRESS, &SYSLOG_PROTOCOL, &SYSLOG_FACILITY, &SINK_QUERIES, &TEXT],
+    settings: &[&SYSLOG_ADDRESS, &SYSLOG_PROTOCOL, &SYSLOG_FACILITY, &SINK_QUERIES, &TEXT, &MASK, &MASK_FIELDS],
     sections: &[],
 };
 
@@ -202,12 +222,33 @@ pub static TEXT: Setting = live(
         default: Some(EventText::Form.word()),
         words: &[
             Word::new(EventText::Form.word(), "the form of each statement, with `?` for literals; of errors the code"),
+            Word::new(
+                EventText::Hmac.word(),
+                "the same, and the statement with a keyed hash (HMAC-SHA256, 64 bits) in place of each literal; statements \
+                 that may hold passwords stay without",
+            ),
             Word::new(EventText::Text.word(), "the statement with all literals, too, and the messages of errors"),
         ],
     },
     "The part of a statement's text that stands there. With `text` the sink holds whatever clients send, passwords \
      within statements included.",
 );
+/// `mask`
+pub static MASK: Setting = live(
+    "mask",
+    Kind::Texts { count: MASKS_MAX, max: 4_096 },
+    "Regular expressions: all that they find in a form, a text, a message, a reason or an order becomes `***` here. They \
+     have the syntax of `digest_regex` of rules.",
+)
+.example("['[0-9]{13,19}', '[a-z.]+@[a-z.]+']");
+/// `mask_fields`
+pub static MASK_FIELDS: Setting = live(
+    "mask_fields",
+    Kind::Texts { count: MASKS_MAX, max: 64 },
+    "Fields whose values become `***` here, if they are there: `client`, `user`, `schema`, `form`, `text`, `reason`, \
+     `order`, `error.text`.",
+)
+.example("[\"client\", \"user\"]");
 /// `rotate_size`
 pub static ROTATE_SIZE: Setting = live(
     "rotate_size",

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sql::{Dialect, Encoding, Family, Modes};
 use stats::digests::DigestName;
 
 use super::*;
-use crate::event::ServerError;
+use crate::event::{ServerError, Text};
 
 fn client() -> Arc<Client> {
     Arc::new(Client {
@@ -16,7 +17,7 @@ fn client() -> Arc<Client> {
     })
 }
 
-fn written(body: Body, shows: Shows) -> String {
+fn written(body: Body, shows: Shows<'_>) -> String {
     let at = SystemTime::UNIX_EPOCH + Duration::from_micros(1_700_000_000_000_500);
     let mut out = Vec::new();
     Event { at, session: 12, client: client(), body }.line(3, "n1", shows, &mut Timestamps::default(), &mut out);
@@ -26,9 +27,11 @@ fn written(body: Body, shows: Shows) -> String {
 fn query() -> Query {
     let digest =
         DigestName { hash: 0xab, text: "INSERT INTO t VALUES (...)".into(), user: "app".into(), schema: "shop".into() };
+    let modes = Modes::empty();
+    let dialect = Dialect { family: Family::MariaDb, version: 101_119, modes, encoding: Encoding::AsciiSafe };
     Query {
         digest: Arc::new(digest),
-        text: Some("INSERT INTO t VALUES ('x')".into()),
+        text: Some(Text { bytes: b"INSERT INTO t VALUES ('x')"[..].into(), dialect }),
         text_cut: false,
         writes: false,
         slow: false,
@@ -118,7 +121,10 @@ fn refused_clients_and_orders_have_no_session() {
     let turned = TurnedAway { code: 1040, reason: "Too many connections".into(), count: 7 };
     let line = written(Body::TurnedAway(turned), Shows::Form);
     assert!(line.contains("\"kind\":\"login_refused\",\"client\":\"10.0.0.5:4711\",\"listener\":\"main\""), "{line}");
-    assert!(line.contains("\"ok\":false,\"error\":{\"code\":1040,\"sqlstate\":\"08004\"},\"reason\":\"Too many"), "{line}");
+    assert!(
+        line.contains("\"ok\":false,\"error\":{\"code\":1040,\"sqlstate\":\"08004\"},\"reason\":\"Too many"),
+        "{line}"
+    );
     assert!(line.ends_with("\"count\":7}\n") && !line.contains("session"), "{line}");
     let admin = Admin {
         way: "api",

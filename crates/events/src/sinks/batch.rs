@@ -4,7 +4,9 @@ use std::time::SystemTime;
 
 use crate::block::{Block, Class, Record, micros};
 use crate::line;
+use crate::masks::Masks;
 use crate::queue::Item;
+use crate::redaction::Literals;
 
 /// Events and bytes after which a batch takes no further block.
 const EVENTS_MAX: usize = 4_096;
@@ -37,6 +39,16 @@ impl Takes {
         };
         !class.has(Class::QUERY) || class.has(wanted)
     }
+}
+
+/// The choice of a sink, for each batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice<'a> {
+    pub(crate) takes: Takes,
+    pub(crate) literals: Literals,
+    pub(crate) masks: &'a Masks,
+    /// The name of the process.
+    pub(crate) node: &'a str,
 }
 
 /// One line of a batch.
@@ -106,26 +118,26 @@ impl Batch {
     }
 
     /// Takes what waited.
-    pub(crate) fn take(&mut self, item: &Item, takes: Takes, texts: bool, node: &str) {
+    pub(crate) fn take(&mut self, item: &Item, choice: Choice<'_>) {
         match item {
-            Item::Block(block) => self.take_next(block, takes, texts, node),
-            Item::Gap { first, last } => self.take_gap(*first, *last, node),
+            Item::Block(block) => self.take_next(block, choice),
+            Item::Gap { first, last } => self.take_gap(*first, *last, choice.node),
         }
     }
 
     /// Takes the next block. Numbers that lie before it and never came here become a gap.
-    pub(crate) fn take_next(&mut self, block: &Block, takes: Takes, texts: bool, node: &str) {
+    pub(crate) fn take_next(&mut self, block: &Block, choice: Choice<'_>) {
         if block.first > self.next {
-            self.take_gap(self.next, block.first - 1, node);
+            self.take_gap(self.next, block.first - 1, choice.node);
         }
-        self.take_block(block, takes, texts);
+        self.take_block(block, choice);
     }
 
     /// Takes the events of a block that the sink wants.
-    pub(crate) fn take_block(&mut self, block: &Block, takes: Takes, texts: bool) {
+    pub(crate) fn take_block(&mut self, block: &Block, choice: Choice<'_>) {
         let next = self.next;
-        for record in block.records().filter(|record| record.first >= next && takes.takes(record.class)) {
-            self.put(&record, texts);
+        for record in block.records().filter(|record| record.first >= next && choice.takes.takes(record.class)) {
+            self.put(&record, choice);
         }
         self.note(block.at_us);
         self.next = block.last.saturating_add(1);
@@ -142,9 +154,12 @@ impl Batch {
         self.next = last.saturating_add(1);
     }
 
-    fn put(&mut self, record: &Record<'_>, texts: bool) {
-        let line = if texts && !record.text.is_empty() { record.text } else { record.form };
-        self.lines.extend_from_slice(line);
+    fn put(&mut self, record: &Record<'_>, choice: Choice<'_>) {
+        let line = record.lines.of(choice.literals);
+        match choice.masks.is_empty() {
+            true => self.lines.extend_from_slice(line),
+            false => choice.masks.put(line, &mut self.lines),
+        }
         let Record { first, last, class, .. } = *record;
         self.rows.push(Row { end: self.lines.len(), first, last, class });
     }
@@ -159,35 +174,38 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Lines;
 
     fn block() -> Block {
         let mut block = Block::begin(5, SystemTime::now());
-        block.put(5, Class::default(), b"login\n", b"login\n");
-        block.put(6, Class::QUERY, b"read\n", b"read text\n");
-        block.put(7, Class::QUERY.with(Class::WRITES, true), b"write\n", b"");
-        block.put(8, Class::QUERY.with(Class::FAILED, true), b"error\n", b"");
-        block.put(9, Class::QUERY.with(Class::SLOW, true), b"slow\n", b"");
+        let form = |form| Lines { form, ..Lines::default() };
+        block.put(5, Class::default(), form(b"login\n"));
+        block.put(6, Class::QUERY, Lines { form: b"read\n", hashed: b"read hash\n", text: b"read text\n" });
+        block.put(7, Class::QUERY.with(Class::WRITES, true), form(b"write\n"));
+        block.put(8, Class::QUERY.with(Class::FAILED, true), form(b"error\n"));
+        block.put(9, Class::QUERY.with(Class::SLOW, true), form(b"slow\n"));
         block
     }
 
-    fn lines(takes: Takes, texts: bool, next: u64) -> String {
+    fn lines(takes: Takes, literals: Literals, next: u64) -> String {
         let mut batch = Batch::from(next);
-        batch.take_block(&block(), takes, texts);
+        batch.take_block(&block(), Choice { takes, literals, masks: &Masks::default(), node: "n1" });
         assert_eq!(batch.next, 10);
         batch.rows().map(|(_, line)| str::from_utf8(line).unwrap()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn each_sink_takes_what_it_wants() {
-        assert_eq!(lines(Takes::Off, false, 0), "login");
-        assert_eq!(lines(Takes::Errors, false, 0), "login error");
-        assert_eq!(lines(Takes::Slow, false, 0), "login error slow");
-        assert_eq!(lines(Takes::Writes, false, 0), "login write error");
-        assert_eq!(lines(Takes::All, true, 0), "login read text write error slow");
+        assert_eq!(lines(Takes::Off, Literals::None, 0), "login");
+        assert_eq!(lines(Takes::Errors, Literals::None, 0), "login error");
+        assert_eq!(lines(Takes::Slow, Literals::None, 0), "login error slow");
+        assert_eq!(lines(Takes::Writes, Literals::None, 0), "login write error");
+        assert_eq!(lines(Takes::All, Literals::All, 0), "login read text write error slow");
+        assert_eq!(lines(Takes::All, Literals::Hashed, 0), "login read hash write error slow");
     }
 
     #[test]
     fn events_that_were_written_are_passed_over() {
-        assert_eq!(lines(Takes::All, false, 8), "error slow");
+        assert_eq!(lines(Takes::All, Literals::None, 8), "error slow");
     }
 }

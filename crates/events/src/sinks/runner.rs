@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::batch::Batch;
+use super::batch::{Batch, Choice};
 use super::counts::SinkCounts;
 use super::output::Output;
-use super::source::{Choice, Source};
+use super::source::Source;
 use super::{SinkSettings, Target};
 use crate::queue::Queue;
 
@@ -126,8 +126,8 @@ impl Runner {
 
     fn fill(&mut self) {
         self.batch.clear();
-        let SinkSettings { takes, texts, .. } = self.settings;
-        let choice = Choice { takes, texts, node: &self.node };
+        let SinkSettings { takes, literals, ref masks, .. } = self.settings;
+        let choice = Choice { takes, literals, masks, node: &self.node };
         self.source.fill(&self.shared.queue, &mut self.batch, choice, UPKEEP);
         self.shared.counts.in_hand(&self.batch);
     }

@@ -4,17 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::{Batch, Takes};
+use super::batch::{Batch, Choice};
 use crate::queue::Queue;
 use crate::spool::{Cursor, Reader, Spool};
-
-/// The choice of a sink, for each batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choice<'a> {
-    pub(super) takes: Takes,
-    pub(super) texts: bool,
-    pub(super) node: &'a str,
-}
 
 /// The events on their way to a sink.
 #[derive(Debug)]
@@ -54,16 +46,15 @@ impl Source {
 
     /// Fills a batch with what is there, and waits so long for the first block.
     pub(super) fn fill(&mut self, queue: &Queue, batch: &mut Batch, choice: Choice<'_>, mut wait: Duration) {
-        let Choice { takes, texts, node } = choice;
         while !batch.is_full() {
             match self {
                 Source::Memory => {
                     let Some(item) = queue.pop(wait) else { return };
-                    batch.take(&item, takes, texts, node);
+                    batch.take(&item, choice);
                 }
                 Source::Spool(spooled) => {
                     let Some(block) = spooled.reader.next_block(wait) else { return };
-                    batch.take_next(&block, takes, texts, node);
+                    batch.take_next(&block, choice);
                 }
             }
             wait = Duration::ZERO;

@@ -1,19 +1,19 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::block::Class;
+use crate::block::{Class, Lines};
 
 fn file(name: &str, path: &Path) -> SinkSettings {
     let rotation = Rotation { size_max: 0, age_max: Duration::ZERO, keep: 3, compress: false };
     let target = Target::File(FileSettings { path: path.to_owned(), rotation });
-    SinkSettings { name: name.into(), takes: Takes::All, texts: false, target }
+    SinkSettings { name: name.into(), takes: Takes::All, literals: Literals::None, masks: Masks::default(), target }
 }
 
 /// A block of one event.
 fn block(number: u64, bytes: usize) -> Arc<Block> {
     let mut block = Block::begin(number, SystemTime::now());
     let line = format!("{{\"v\":1,\"seq\":{number},\"x\":\"{}\"}}\n", "x".repeat(bytes));
-    block.put(number, Class::QUERY, line.as_bytes(), b"");
+    block.put(number, Class::QUERY, Lines { form: line.as_bytes(), ..Lines::default() });
     Arc::new(block)
 }
 

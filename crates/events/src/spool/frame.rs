@@ -7,10 +7,11 @@ use std::os::unix::fs::FileExt as _;
 use crate::block::Block;
 
 /// The beginning of each head; its last two digits are the version.
-const MAGIC: [u8; 8] = *b"SqlEvt01";
+const MAGIC: [u8; 8] = *b"SqlEvt02";
 /// Bytes of a head.
 pub(super) const HEAD_BYTES: u64 = 48;
-/// Most bytes of a block's records. A block has 256 KiB and one event, whose texts have up to six bytes for one.
+/// Most bytes of a block's records. A block has 256 KiB and one event, whose texts have up to six bytes for one, and with
+/// hashes twelve: a literal may have one byte.
 const RECORDS_BYTES_MAX: u32 = 8 << 20;
 /// The level of zstd: the fastest one.
 const ZSTD_LEVEL: i32 = 1;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::block::{Block, Class};
+use crate::block::{Block, Class, Lines};
 
 fn settings(folder: &Path) -> SpoolSettings {
     SpoolSettings { path: folder.join("spool"), bytes_max: 1 << 20, age_max: Duration::ZERO }
@@ -14,7 +14,7 @@ fn block(first: u64, bytes: usize) -> Arc<Block> {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 56) as u8
         });
-        block.put(number, Class::QUERY, &noise.collect::<Vec<u8>>(), b"");
+        block.put(number, Class::QUERY, Lines { form: &noise.collect::<Vec<u8>>(), ..Lines::default() });
     }
     Arc::new(block)
 }

@@ -1,11 +1,20 @@
 use std::path::Path;
 
+use sql::{Dialect, Encoding, Family, Modes};
 use stats::digests::DigestName;
 
 use super::*;
 use crate::condition::Condition;
-use crate::event::{AnsweredBy, Client, Query};
+use crate::event::{AnsweredBy, Client, Query, Text};
+use crate::masks::Masks;
+use crate::redaction::Literals;
 use crate::sinks::{FileSettings, Rotation, Takes, Target};
+
+fn text(text: &str) -> Text {
+    let modes = Modes::empty();
+    let dialect = Dialect { family: Family::MariaDb, version: 101_119, modes, encoding: Encoding::AsciiSafe };
+    Text { bytes: text.as_bytes().into(), dialect }
+}
 
 fn event(session: u32) -> Event {
     let digest = DigestName { hash: 7, text: "SELECT ?".into(), user: "app".into(), schema: "shop".into() };
@@ -15,7 +24,7 @@ fn event(session: u32) -> Event {
         client: Arc::new(Client { user: "app".into(), ..Client::default() }),
         body: Body::Query(Query {
             digest: Arc::new(digest),
-            text: Some("SELECT 'secret'".into()),
+            text: Some(text("SELECT 'secret'")),
             text_cut: false,
             writes: false,
             slow: false,
@@ -34,11 +43,12 @@ fn event(session: u32) -> Event {
     }
 }
 
-fn file(path: &Path, texts: bool) -> Settings {
+fn file(path: &Path, literals: Literals) -> Settings {
     let rotation = Rotation { size_max: 0, age_max: Duration::ZERO, keep: 3, compress: false };
     let target = Target::File(FileSettings { path: path.to_owned(), rotation });
-    let sink = SinkSettings { name: "file".into(), takes: Takes::All, texts, target };
-    Settings { node: "n1".into(), sinks: vec![sink], spool: None }
+    let masks = Masks::default();
+    let sink = SinkSettings { name: "file".into(), takes: Takes::All, literals, masks, target };
+    Settings { node: "n1".into(), sinks: vec![sink], ..Settings::default() }
 }
 
 /// The numbers that lines use, each with its kind.
@@ -60,7 +70,7 @@ fn every_number_is_there_over_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
     for _ in 0..2 {
-        let (events, rings) = Events::start(file(&path, false), 2).unwrap();
+        let (events, rings) = Events::start(file(&path, Literals::None), 2).unwrap();
         (0..10).for_each(|session| rings[session as usize % 2].put(event(session)));
         drop(rings);
         events.stop();
@@ -78,7 +88,7 @@ fn a_full_ring_becomes_a_gap() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
     // Its own thread has no rings, and writes a start line.
-    let (events, _) = Events::start(file(&path, false), 0).unwrap();
+    let (events, _) = Events::start(file(&path, Literals::None), 0).unwrap();
     while events.recent().tail(None, 1, &Condition::default()).newest == 0 {
         std::thread::yield_now();
     }
@@ -100,8 +110,8 @@ fn a_second_file_lacks_what_was_before_it() {
     let (first, second) = (folder.path().join("first"), folder.path().join("second"));
     std::fs::write(&first, "{\"v\":1,\"seq\":20}\n").unwrap();
     std::fs::write(&second, "{\"v\":1,\"seq\":17,\"kind\":\"query\"}\n").unwrap();
-    let mut settings = file(&first, false);
-    let other = file(&second, false).sinks.pop().unwrap();
+    let mut settings = file(&first, Literals::None);
+    let other = file(&second, Literals::None).sinks.pop().unwrap();
     settings.sinks.push(SinkSettings { name: "files.second".into(), ..other });
     let (events, _) = Events::start(settings, 0).unwrap();
     events.stop();
@@ -115,8 +125,8 @@ fn the_spool_keeps_what_one_sink_lacks_over_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let with_spool = |late: &Path| {
-        let mut settings = file(&path("first"), false);
-        settings.sinks.push(SinkSettings { name: "files.late".into(), ..file(late, false).sinks.remove(0) });
+        let mut settings = file(&path("first"), Literals::None);
+        settings.sinks.push(SinkSettings { name: "files.late".into(), ..file(late, Literals::None).sinks.remove(0) });
         settings.spool = Some(SpoolSettings { path: path("spool"), bytes_max: 1 << 20, age_max: Duration::ZERO });
         settings
     };
@@ -144,14 +154,14 @@ fn the_spool_keeps_what_one_sink_lacks_over_restarts() {
 fn a_reload_adds_changes_and_removes_sinks() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let (events, rings) = Events::start(file(&path("a"), false), 1).unwrap();
+    let (events, rings) = Events::start(file(&path("a"), Literals::None), 1).unwrap();
     let with = |sinks: &[(&str, &str, Takes)]| {
         let sinks = sinks.iter().map(|(name, file_name, takes)| SinkSettings {
             name: (*name).into(),
             takes: *takes,
-            ..file(&path(file_name), false).sinks.remove(0)
+            ..file(&path(file_name), Literals::None).sinks.remove(0)
         });
-        Settings { node: "n1".into(), sinks: sinks.collect(), spool: None }
+        Settings { node: "n1".into(), sinks: sinks.collect(), ..Settings::default() }
     };
     let reload = |settings: Settings, names: &[&str]| {
         events.reload(settings);
@@ -185,14 +195,18 @@ fn a_reload_adds_changes_and_removes_sinks() {
 
 #[test]
 fn literals_stand_only_where_they_are_wanted() {
-    for texts in [false, true] {
+    for literals in [Literals::None, Literals::Hashed, Literals::All] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events");
-        let (events, rings) = Events::start(file(&path, texts), 1).unwrap();
+        let mut settings = file(&path, literals);
+        settings.hmac_key = Some(HmacKey::new(b"sixteen bytes...."));
+        let (events, rings) = Events::start(settings, 1).unwrap();
         rings[0].put(event(1));
         drop(rings);
         events.stop();
-        assert_eq!(std::fs::read_to_string(&path).unwrap().contains("secret"), texts);
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(written.contains("secret"), literals == Literals::All, "{written}");
+        assert_eq!(written.contains("SELECT 'hmac:"), literals == Literals::Hashed, "{written}");
         let shown = events.recent().tail(None, 10, &Condition::default()).lines;
         assert_eq!(shown.len(), 2);
         assert!(!shown.concat().contains("secret"));
@@ -201,7 +215,7 @@ fn literals_stand_only_where_they_are_wanted() {
 
 #[test]
 fn a_file_that_cannot_be_opened_is_told() {
-    let Err(error) = Events::start(file(Path::new("/nowhere/events"), false), 1) else { panic!("it started") };
+    let Err(error) = Events::start(file(Path::new("/nowhere/events"), Literals::None), 1) else { panic!("it started") };
     assert_eq!(error.to_string(), "events.file: cannot open /nowhere/events: No such file or directory (os error 2)");
 }
 
@@ -211,7 +225,7 @@ fn texts_that_wait_are_bounded() {
     let long = |session| {
         let mut long = event(session);
         if let Body::Query(query) = &mut long.body {
-            query.text = Some("x".repeat(1 << 20).into());
+            query.text = Some(text(&"x".repeat(1 << 20)));
         }
         long
     };

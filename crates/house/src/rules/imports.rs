@@ -23,7 +23,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("testkit", &["wire"]),
     ("net", &["wire", "config"]),
     ("tier", &["stats", "net"]),
-    ("events", &["stats"]),
+    ("events", &["sql", "stats"]),
     ("history", &[]),
     (
         "proxy",

@@ -10,7 +10,7 @@ use wire::exchange::Expect;
 
 use super::event::Relayed;
 use super::local::Answered;
-use super::query::Query;
+use super::query::{Query, QueryText};
 use super::relay::Outcome;
 use super::{Held, Session};
 use crate::error::Refusal;
@@ -57,8 +57,8 @@ pub(super) trait Finished {
     /// The result cache's part in it, if that did not answer.
     fn cache_said(&self) -> Option<CacheSaid>;
 
-    /// Its text.
-    fn text(&self) -> Option<&[u8]>;
+    /// Its text, and the way to read it.
+    fn text(&self, session: &Session) -> Option<QueryText<'_>>;
 
     /// Its text, if that is one read with all its values, which any session reads alike.
     fn sample(&self) -> Option<&[u8]>;
@@ -94,8 +94,8 @@ impl Finished for Query<'_> {
         self.cache.said.get()
     }
 
-    fn text(&self) -> Option<&[u8]> {
-        Query::text(self).map(|text| text.bytes)
+    fn text(&self, _: &Session) -> Option<QueryText<'_>> {
+        Query::text(self)
     }
 
     fn sample(&self) -> Option<&[u8]> {
@@ -158,8 +158,8 @@ impl Finished for FoundByBytes<'_> {
         None
     }
 
-    fn text(&self) -> Option<&[u8]> {
-        Some(self.text)
+    fn text(&self, session: &Session) -> Option<QueryText<'_>> {
+        Some(QueryText { bytes: self.text, dialect: session.dialect_in(self.state) })
     }
 
     fn sample(&self) -> Option<&[u8]> {

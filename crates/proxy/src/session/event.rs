@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use config::{LogMode, RuleLog};
-use events::{AnsweredBy, Body, ByRule, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX};
+use events::{AnsweredBy, Body, ByRule, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX, Text};
 use route::Route;
 use stats::digests::{DigestName, RanBy};
 use stats::micros;
@@ -12,6 +12,7 @@ use stats::micros;
 use super::count::{End, Finished};
 use super::environment::Environment;
 use super::local::Answered;
+use super::query::QueryText;
 use super::relay::Outcome;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
@@ -156,12 +157,15 @@ impl Session {
         if !filter.takes(query.log().map(by_rule), self.env.handle.id, query.writes(), failed, total_us) {
             return;
         }
-        let text = query.text().filter(|_| filter.texts);
-        let cut_text = |text: &[u8]| String::from_utf8_lossy(text.get(..TEXT_BYTES_MAX).unwrap_or(text)).into();
+        let text = if filter.texts { query.text(self) } else { None };
+        let cut_text = |text: QueryText<'_>| Text {
+            bytes: text.bytes.get(..TEXT_BYTES_MAX).unwrap_or(text.bytes).into(),
+            dialect: text.dialect,
+        };
         let body = Body::Query(events::Query {
             digest: self.named_digest(digest, query),
             text: text.map(cut_text),
-            text_cut: text.is_some_and(|text| text.len() > TEXT_BYTES_MAX),
+            text_cut: text.is_some_and(|text| text.bytes.len() > TEXT_BYTES_MAX),
             writes: query.writes(),
             slow: filter.is_slow(total_us),
             command: query.command(),

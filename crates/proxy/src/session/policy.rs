@@ -135,8 +135,13 @@ impl Session {
 
     /// A text that is read in this state, without its literals.
     pub(super) fn digest_text_in(&self, text: &[u8], state: &StateMap) -> String {
+        sql::digest(text, &self.dialect_in(state)).text
+    }
+
+    /// The way to read texts in this state.
+    pub(super) fn dialect_in(&self, state: &StateMap) -> Dialect {
         let now = self.facts().dialect;
-        sql::digest(text, &state.facts(&self.belief.catalog, now.family, now.version).dialect).text
+        state.facts(&self.belief.catalog, now.family, now.version).dialect
     }
 
     /// Answers a command that policy refuses; the session goes on.

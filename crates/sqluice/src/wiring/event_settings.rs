@@ -1,26 +1,35 @@
 //! The settings of events, as their crate takes them.
 
+use std::sync::Arc;
+
 use config::{Config, EventKafka, EventSink, EventTarget, EventText, SinkQueries, SyslogProtocol};
 use events::{
-    FileSettings, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Rotation, SinkSettings, SpoolSettings,
-    SyslogAddress, SyslogSettings, Takes, Target,
+    FileSettings, HmacKey, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Literals, Masks, Rotation,
+    SinkSettings, SpoolSettings, SyslogAddress, SyslogSettings, Takes, Target,
 };
 
 /// The settings of events.
-pub(super) fn event_settings(config: &Config) -> events::Settings {
-    let config::Events { node, spool, sinks, .. } = &config.events;
-    events::Settings {
+///
+/// # Errors
+/// The expressions of a sink cannot be put together.
+pub(super) fn event_settings(config: &Config) -> anyhow::Result<events::Settings> {
+    let config::Events { node, hmac_key, spool, sinks, .. } = &config.events;
+    let settings = |(name, sink): (&Arc<str>, &EventSink)| {
+        sink_settings(name, sink).map_err(|why| anyhow::anyhow!("events.{name}.mask: {why}"))
+    };
+    Ok(events::Settings {
         node: node.as_deref().unwrap_or_default().to_owned(),
-        sinks: sinks.iter().map(|(name, sink)| sink_settings(name, sink)).collect(),
+        sinks: sinks.iter().map(settings).collect::<anyhow::Result<_>>()?,
+        hmac_key: hmac_key.as_ref().map(|key| HmacKey::new(key.expose())),
         spool: spool.as_ref().map(|spool| SpoolSettings {
             path: spool.path.clone(),
             bytes_max: spool.max_bytes,
             age_max: spool.max_age,
         }),
-    }
+    })
 }
 
-fn sink_settings(name: &str, sink: &EventSink) -> SinkSettings {
+fn sink_settings(name: &str, sink: &EventSink) -> Result<SinkSettings, String> {
     let takes = match sink.queries {
         SinkQueries::Off => Takes::Off,
         SinkQueries::Errors => Takes::Errors,
@@ -28,8 +37,13 @@ fn sink_settings(name: &str, sink: &EventSink) -> SinkSettings {
         SinkQueries::Writes => Takes::Writes,
         SinkQueries::All => Takes::All,
     };
-    let texts = sink.text == EventText::Text;
-    SinkSettings { name: name.to_owned(), takes, texts, target: target(&sink.target) }
+    let literals = match sink.text {
+        EventText::Form => Literals::None,
+        EventText::Hmac => Literals::Hashed,
+        EventText::Text => Literals::All,
+    };
+    let masks = Masks::new(&sink.mask, &sink.mask_fields)?;
+    Ok(SinkSettings { name: name.to_owned(), takes, literals, masks, target: target(&sink.target) })
 }
 
 fn target(target: &EventTarget) -> Target {

@@ -4,6 +4,7 @@ mod admin;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod receiver;
+mod redaction;
 mod rules;
 mod sinks;
 mod spool;

@@ -1,7 +1,7 @@
 //! `[events.kafka.NAME]`
 
 use super::super::{Form, Kind, Section, Setting, Word, live};
-use super::{SINK_QUERIES, TEXT};
+use super::{MASK, MASK_FIELDS, SINK_QUERIES, TEXT};
 use crate::{KafkaKey, KafkaSasl};
 
 /// `kafka` of the events
@@ -16,6 +16,8 @@ pub static KAFKA: Section = Section {
         &KEY,
         &SINK_QUERIES,
         &TEXT,
+        &MASK,
+        &MASK_FIELDS,
         &TLS,
         &CA_FILE,
         &CERT_FILE,

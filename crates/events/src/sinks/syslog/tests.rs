@@ -2,8 +2,10 @@ use std::net::{TcpListener, UdpSocket};
 use std::time::SystemTime;
 
 use super::*;
-use crate::block::Block;
-use crate::sinks::batch::Takes;
+use crate::block::{Block, Lines};
+use crate::masks::Masks;
+use crate::redaction::Literals;
+use crate::sinks::batch::{Choice, Takes};
 
 fn output(address: SyslogAddress) -> SyslogOutput {
     SyslogOutput::new(&SyslogSettings { address, facility: 16 }, "n1")
@@ -12,10 +14,11 @@ fn output(address: SyslogAddress) -> SyslogOutput {
 fn batch(lines: &[&str]) -> Batch {
     let mut block = Block::begin(1, SystemTime::now());
     for line in lines {
-        block.put(block.last + 1, Class::QUERY, format!("{line}\n").as_bytes(), b"");
+        block.put(block.last + 1, Class::QUERY, Lines { form: format!("{line}\n").as_bytes(), ..Lines::default() });
     }
     let mut batch = Batch::default();
-    batch.take_block(&block, Takes::All, false);
+    let (masks, literals) = (Masks::default(), Literals::None);
+    batch.take_block(&block, Choice { takes: Takes::All, literals, masks: &masks, node: "n1" });
     batch
 }
 

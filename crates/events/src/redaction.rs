@@ -1,0 +1,117 @@
+//! The part of a client's text that a sink has: forms, texts, or texts whose literals are hashed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use zeroize::Zeroizing;
+
+use crate::event::Text;
+
+/// Hexadecimal digits of a literal's hash: enough to tell values apart, and too few to be a text of its own.
+const DIGITS: usize = 16;
+
+/// The literals of statements in a sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Literals {
+    /// None: the form of each statement alone, and no message of a server.
+    #[default]
+    None,
+    /// The keyed hash of each: equal values can be found, without the values.
+    Hashed,
+    /// All, and the messages of servers.
+    All,
+}
+
+/// The key of hashes: never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HmacKey(Arc<Zeroizing<Vec<u8>>>);
+
+impl HmacKey {
+    /// Takes a key.
+    pub fn new(bytes: &[u8]) -> HmacKey {
+        HmacKey(Arc::new(Zeroizing::new(bytes.to_vec())))
+    }
+}
+
+impl fmt::Debug for HmacKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HmacKey(hidden)")
+    }
+}
+
+/// Hashes literals.
+pub(crate) struct Hasher(hmac::Key);
+
+impl Hasher {
+    pub(crate) fn new(key: &HmacKey) -> Hasher {
+        Hasher(hmac::Key::new(hmac::HMAC_SHA256, &key.0))
+    }
+
+    /// The text with a hash in place of each literal; `None` if no server reads the text, or it may hold a password.
+    pub(crate) fn text(&self, text: &Text) -> Option<String> {
+        let hashed = sql::replace_literals(&text.bytes, &text.dialect, |value| self.hash(value))?;
+        Some(String::from_utf8_lossy(&hashed).into_owned())
+    }
+
+    fn hash(&self, value: &[u8]) -> String {
+        let tag = hmac::sign(&self.0, value);
+        let digits: String = tag.as_ref().iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
+        format!("'hmac:{digits}'")
+    }
+}
+
+/// The part of a client's text that stands in a line.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Shows<'a> {
+    /// The form without literals, and no message of a server.
+    #[default]
+    Form,
+    /// The text with hashes in place of literals, too.
+    Hashed(&'a Hasher),
+    /// The text with all literals, and messages.
+    Text,
+}
+
+impl Shows<'_> {
+    /// The text of a statement, as far as it is shown.
+    pub(crate) fn text<'t>(&self, text: Option<&'t Text>) -> Option<Cow<'t, str>> {
+        match self {
+            Shows::Form => None,
+            Shows::Hashed(hasher) => hasher.text(text?).map(Cow::Owned),
+            Shows::Text => Some(String::from_utf8_lossy(&text?.bytes)),
+        }
+    }
+
+    /// Whether messages of servers are shown, which may quote literals.
+    pub(crate) fn messages(&self) -> bool {
+        matches!(self, Shows::Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sql::{Dialect, Encoding, Family, Modes};
+
+    fn text(text: &str) -> Text {
+        let modes = Modes::empty();
+        let dialect = Dialect { family: Family::MySql, version: 80_400, modes, encoding: Encoding::AsciiSafe };
+        Text { bytes: text.as_bytes().into(), dialect }
+    }
+
+    #[test]
+    fn equal_literals_have_equal_hashes_with_one_key() {
+        let hasher = Hasher::new(&HmacKey::new(b"a key of sixteen"));
+        let shown = hasher.text(&text("SELECT a FROM t WHERE b IN ('x', \"x\", 'y')")).unwrap();
+        let hashes: Vec<&str> = shown.split('\'').filter(|part| part.starts_with("hmac:")).collect();
+        assert_eq!(hashes.len(), 3, "{shown}");
+        assert!(hashes[0] == hashes[1] && hashes[0] != hashes[2] && hashes[0].len() == 5 + DIGITS, "{shown}");
+        assert!(shown.starts_with("SELECT a FROM t WHERE b IN ('hmac:"), "{shown}");
+        let other = Hasher::new(&HmacKey::new(b"another key of 16"));
+        assert!(!other.text(&text("SELECT 'x'")).unwrap().contains(hashes[0]));
+        assert_eq!(hasher.text(&text("SET PASSWORD = 'x'")), None);
+        assert!(!format!("{:?}", HmacKey::new(b"open sesame")).contains("sesame"));
+    }
+}

@@ -72,6 +72,7 @@ fn base() -> Values {
     values.push(value(&["warm", "NAME", "user"], "\"app\""));
     values.push(value(&["warm", "NAME", "file"], "\"/warm.sql\""));
     values.push(value(&["admin", "address"], "\"127.0.0.1:9104\""));
+    values.push(value(&["events", "when_full"], "\"wait\""));
     values.push(value(&["events", "file", "path"], "\"/events\""));
     for (key, literal) in [
         ("brokers", "[\"10.0.0.8:9092\"]"),
@@ -153,6 +154,7 @@ fn another(setting: &Setting) -> String {
         Kind::Flag { .. } if setting.key == "tls" => "false".into(),
         Kind::Flag { default } => (!default).to_string(),
         Kind::Choice { .. } if setting.key == "log" => "\"off\"".into(),
+        Kind::Choice { .. } if setting.key == "when_full" => "\"drop\"".into(),
         Kind::Choice { .. } if setting.key == "text" => "\"text\"".into(),
         Kind::Choice { default, words, .. } => {
             let now = words.iter().filter(|word| Some(word.word) != default);

@@ -144,8 +144,12 @@ fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
 
 /// Microseconds since 1970.
 pub(crate) fn micros(at: SystemTime) -> u64 {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    micros_of(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO))
+}
+
+/// Microseconds of a time.
+pub(crate) fn micros_of(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

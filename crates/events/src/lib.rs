@@ -5,12 +5,15 @@
 //! The thread of [`Events`] empties the rings, numbers what it finds, makes lines ([`Event::line`]), and keeps the last ones
 //! ([`Recent`]) for those who look on. Blocks of lines go to each sink's queue, or into the spool on disk; the sink's thread writes them.
 //!
-//! A worker never waits for that: a ring that is full loses events, and a `gap` event says how many.
+//! A worker never waits for that: a ring that is full loses events, and a `gap` event says how many. If the operator wants
+//! it ([`Settings::wait_max`]), each stage waits for the next one instead, and a worker sees by [`Ring::is_crowded`] that its
+//! sessions shall, too.
 
 mod block;
 mod condition;
 mod event;
 mod filter;
+mod flow;
 mod join;
 mod line;
 mod masks;

@@ -33,6 +33,8 @@ struct Waiting {
     items: VecDeque<Item>,
     bytes: usize,
     closed: bool,
+    /// Events were waited for in vain: until there is room again, none are.
+    given_up: bool,
     /// The reader has something else to do.
     woken: bool,
 }
@@ -58,6 +60,19 @@ impl Queue {
         }
         drop(waiting);
         self.changed.notify_one();
+    }
+
+    /// Whether so many bytes have to wait for room. Not again after a wait was given up, until there was room.
+    pub(crate) fn is_crowded(&self, bytes: usize) -> bool {
+        let mut waiting = self.lock();
+        let fits = waiting.bytes + bytes <= self.bytes_max || waiting.bytes == 0;
+        waiting.given_up &= !fits;
+        !fits && !waiting.given_up && !waiting.closed
+    }
+
+    /// A wait for room was in vain.
+    pub(crate) fn give_up(&self) {
+        self.lock().given_up = true;
     }
 
     /// Takes the oldest thing, and waits for it so long.
@@ -140,6 +155,19 @@ mod tests {
             matches!(&rest[..], [Item::Block(_), Item::Gap { first: 5, last: 10 }, Item::Block(last)] if last.first == 11)
         );
         assert!(queue.is_over());
+    }
+
+    #[test]
+    fn a_wait_for_room_is_given_up_once() {
+        let queue = Queue::new(250);
+        (0..2).for_each(|number| queue.push(&block(1 + 2 * number)));
+        assert!(queue.is_crowded(100) && !queue.is_crowded(50));
+        queue.give_up();
+        assert!(!queue.is_crowded(100));
+        queue.pop(Duration::ZERO);
+        assert!(!queue.is_crowded(100), "there is room");
+        queue.push(&block(5));
+        assert!(queue.is_crowded(100), "and a full queue is waited for again");
     }
 
     #[test]

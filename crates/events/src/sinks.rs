@@ -142,6 +142,25 @@ impl Sinks {
         }
     }
 
+    /// The name of the first sink for which so many bytes have to wait, or of the spool.
+    pub(crate) fn crowded(&self, bytes: usize) -> Option<String> {
+        if let Some(spool) = &self.spool {
+            return spool.queue.is_crowded(bytes).then(|| "spool".to_owned());
+        }
+        let running = self.lock();
+        running.iter().find(|running| running.shared.queue.is_crowded(bytes)).map(|running| running.name.clone())
+    }
+
+    /// A wait for all that are crowded was in vain.
+    pub(crate) fn give_up(&self, bytes: usize) {
+        if let Some(spool) = &self.spool {
+            return spool.queue.give_up();
+        }
+        let running = self.lock();
+        let crowded = running.iter().filter(|running| running.shared.queue.is_crowded(bytes));
+        crowded.for_each(|running| running.shared.queue.give_up());
+    }
+
     /// Whether a sink wants all literals.
     pub(crate) fn shows_texts(&self) -> bool {
         self.texts.load(Ordering::Relaxed)

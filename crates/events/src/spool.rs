@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::flow::Flow;
 use crate::join::ends_within;
 use crate::queue::Queue;
 use appender::Appender;
@@ -35,7 +36,7 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 pub struct SpoolSettings {
     /// Its folder.
     pub path: PathBuf,
-    /// Bytes beyond which the oldest events go, read or not.
+    /// Bytes beyond which the oldest events go, read or not; after a wait if the operator wants that.
     pub bytes_max: u64,
     /// Age beyond which events go, read or not; zero: never.
     pub age_max: Duration,
@@ -98,6 +99,8 @@ pub(crate) struct Spool {
     settings: SpoolSettings,
     /// Blocks on their way to the disk.
     pub(crate) queue: Queue,
+    /// Whether queries wait when it is full of events that a sink lacks.
+    flow: Arc<Flow>,
     state: Mutex<State>,
     changed: Condvar,
     counts: Counts,
@@ -111,7 +114,7 @@ impl Spool {
     ///
     /// # Errors
     /// The system's, or another process uses it.
-    pub(crate) fn open(settings: &SpoolSettings) -> io::Result<(Spool, u64)> {
+    pub(crate) fn open(settings: &SpoolSettings, flow: Arc<Flow>) -> io::Result<(Spool, u64)> {
         let path = &settings.path;
         DirBuilder::new().recursive(true).mode(0o750).create(path)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o640).open(path.join("lock"))?;
@@ -122,6 +125,7 @@ impl Spool {
         let spool = Spool {
             settings: settings.clone(),
             queue: Queue::new(WAITING_BYTES_MAX),
+            flow,
             state: Mutex::new(State { segments, ..State::default() }),
             changed: Condvar::new(),
             counts: Counts::default(),

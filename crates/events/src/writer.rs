@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::block::{BLOCK_BYTES, Block, Class, Lines};
 use crate::event::{AnsweredBy, Body, Event};
+use crate::flow::Flow;
 use crate::join::ends_within;
 use crate::line::{self, Timestamps};
 use crate::recent::Recent;
@@ -23,6 +24,8 @@ const NAP: Duration = Duration::from_millis(20);
 const SLEEP: Duration = Duration::from_millis(200);
 /// How long the end of the process waits for the thread.
 const STOP_MAX: Duration = Duration::from_secs(5);
+/// Steps of a wait for a sink that has no room.
+const ROOM_STEP: Duration = Duration::from_millis(5);
 /// How often settings of a reload are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
 
@@ -37,6 +40,8 @@ pub struct Settings {
     pub spool: Option<SpoolSettings>,
     /// The key of hashed literals. Without it a sink that wants them has forms.
     pub hmac_key: Option<HmacKey>,
+    /// How long each stage, and a query, waits for room for events; zero: nothing waits, and events are lost instead.
+    pub wait_max: Duration,
 }
 
 /// Why events did not start.
@@ -79,6 +84,7 @@ struct Counts {
 pub struct Events {
     recent: Recent,
     counts: Counts,
+    flow: Arc<Flow>,
     /// The way of events that no worker makes.
     others: Ring,
     spool: Option<Arc<Spool>>,
@@ -95,10 +101,12 @@ impl Events {
     /// # Errors
     /// A sink cannot be opened, or there is no thread.
     pub fn start(settings: Settings, workers: usize) -> Result<(Arc<Events>, Vec<Ring>), StartError> {
-        let (rings, mut outs): (Vec<_>, Vec<_>) = (0..workers).map(|_| ring(WAITING_MAX)).unzip();
-        let (others, out) = ring(WAITING_MAX);
+        let flow = Arc::new(Flow::default());
+        flow.set(settings.wait_max);
+        let (rings, mut outs): (Vec<_>, Vec<_>) = (0..workers).map(|_| ring(WAITING_MAX, flow.clone())).unzip();
+        let (others, out) = ring(WAITING_MAX, flow.clone());
         outs.push(out);
-        let (spool, next) = open_spool(&settings, next_in_files(&settings.sinks))?;
+        let (spool, next) = open_spool(&settings, &flow, next_in_files(&settings.sinks))?;
         let node = node(&settings);
         let sinks = Sinks::start(&settings.sinks, &node, next, spool.clone()).map_err(|(name, error)| {
             let sink = settings.sinks.iter().find(|sink| sink.name == name);
@@ -107,6 +115,7 @@ impl Events {
         let events = Arc::new(Events {
             recent: Recent::default(),
             counts: Counts::default(),
+            flow,
             others,
             spool,
             sinks,
@@ -191,10 +200,10 @@ impl Events {
 }
 
 /// Opens the spool, if there is one, and finds the number of the next event: no sink, and no spool, has it or one behind it.
-fn open_spool(settings: &Settings, in_files: u64) -> Result<(Option<Arc<Spool>>, u64), StartError> {
+fn open_spool(settings: &Settings, flow: &Arc<Flow>, in_files: u64) -> Result<(Option<Arc<Spool>>, u64), StartError> {
     let Some(spool) = &settings.spool else { return Ok((None, in_files)) };
     let open = || {
-        let (opened, next) = Spool::open(spool)?;
+        let (opened, next) = Spool::open(spool, flow.clone())?;
         let names: Vec<&str> = settings.sinks.iter().map(|sink| &*sink.name).collect();
         opened.forget_others(&names)?;
         let cursors = names.iter().map(|name| Ok(opened.cursor(name)?.next())).collect::<std::io::Result<Vec<_>>>()?;
@@ -357,13 +366,38 @@ impl Writer {
         }
         self.events.recent.keep(block.first, block.last, &self.forms);
         self.forms.clear();
+        self.wait_for_room(block.bytes().len());
         self.events.sinks.push(&Arc::new(block));
+    }
+
+    /// Waits until all sinks have room for so many bytes, if the operator wants that. Meanwhile the rings become full, and
+    /// workers wait for them.
+    fn wait_for_room(&mut self, bytes: usize) {
+        let begun = Instant::now();
+        while let Some(limit) = self.events.flow.limit() {
+            let Some(sink) = self.events.sinks.crowded(bytes) else { return };
+            if self.events.stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            if begun.elapsed() >= limit {
+                let waited_ms = limit.as_millis();
+                tracing::error!(
+                    sink,
+                    waited_ms,
+                    "queries have waited in vain for this sink of events (events.when_full); from now on it lacks events"
+                );
+                return self.events.sinks.give_up(bytes);
+            }
+            std::thread::park_timeout(ROOM_STEP);
+            self.take_settings();
+        }
     }
 
     fn take_settings(&mut self) {
         let reloaded = self.events.reloaded.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(settings) = reloaded {
             self.node = node(&settings);
+            self.events.flow.set(settings.wait_max);
             self.hasher = settings.hmac_key.as_ref().map(Hasher::new);
             self.events.sinks.reload(&settings.sinks, &self.node, self.next());
         }

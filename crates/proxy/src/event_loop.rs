@@ -108,7 +108,10 @@ fn receive(worker: &Rc<Worker>, mail: Mail) {
             let _ = ask.answer.send(confirmed);
         }
         Mail::Refused(client) => worker.count_refused(*client),
-        Mail::Drain => worker.draining.set(true),
+        Mail::Drain => {
+            worker.draining.set(true);
+            worker.presses.set(true);
+        }
         Mail::Rules => worker.take_rules(),
         Mail::Warm(name) => warm::run_for_all(worker, &name, "asked for"),
         Mail::WarmKind(name, kind) => warm::run_for(worker, &name, kind, "first client"),

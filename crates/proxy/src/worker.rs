@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Instant, SystemTime};
 
+use ::events::Event;
 use stats::WorkerStats;
 use stats::digests::DigestTable;
 use tokio::sync::Semaphore;
@@ -68,6 +69,8 @@ pub struct Worker {
     turn: Cell<u32>,
     /// Sessions must end at the next good moment.
     pub draining: Cell<bool>,
+    /// Sessions have something to do before their next statements: they end, or wait for room for events.
+    pub presses: Cell<bool>,
     /// [`Shared::uptime_s`], read once a second.
     pub uptime_s: Cell<u32>,
     clusters: RefCell<Vec<Rc<ClusterHere>>>,
@@ -102,6 +105,7 @@ impl Worker {
             long_texts: Semaphore::new(1),
             turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
+            presses: Cell::new(false),
             uptime_s: Cell::new(1),
             clusters: RefCell::default(),
         }
@@ -111,13 +115,27 @@ impl Worker {
     pub fn count_refused(&self, client: TurnedAway) {
         self.stats.refused_clients.at(client.reason).inspect(|count| count.add_one());
         if let Some(event) = self.turned_away.borrow_mut().count(client) {
-            self.events.put(|| event);
+            self.put_event(|| event);
         }
+    }
+
+    /// Hands an event over, without a wait.
+    pub fn put_event(&self, event: impl FnOnce() -> Event) {
+        if self.events.put(event) {
+            self.presses.set(true);
+        }
+    }
+
+    /// Waits until there is room for events, if the operator wants that and there is none.
+    pub async fn wait_for_events(&self) {
+        self.stats.event_waits.add_one();
+        self.events.wait_for_room().await;
+        self.presses.set(self.draining.get());
     }
 
     /// Makes the events of all that were refused since the last call.
     pub fn tell_refused(&self) {
-        self.turned_away.borrow_mut().take(|event| self.events.put(|| event));
+        self.turned_away.borrow_mut().take(|event| self.put_event(|| event));
     }
 
     /// A session's turn begins.

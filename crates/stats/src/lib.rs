@@ -81,6 +81,8 @@ pub struct WorkerStats {
     pub refused_clients: Labelled<Counter>,
     /// Logins that waited because others of their address had failed.
     pub delayed_logins: Counter,
+    /// Waits of sessions for room for events.
+    pub event_waits: Counter,
     /// Memory of clients that have not logged in, and logins that waited for some; the first worker tells it once a second.
     pub login_memory_bytes: Gauge,
     /// Logins that waited for memory.
@@ -177,6 +179,7 @@ impl WorkerStats {
             login_failures: Counter::default(),
             refused_clients: Labelled::new(REFUSED_CLIENTS),
             delayed_logins: Counter::default(),
+            event_waits: Counter::default(),
             login_memory_bytes: Gauge::default(),
             login_memory_waits: Counter::default(),
             client_addresses: Gauge::default(),

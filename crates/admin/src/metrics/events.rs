@@ -13,6 +13,8 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     kinds.sample(&["login"], count(Events::logins));
     kinds.sample(&["admin"], count(Events::admin));
     family(page, EVENTS_LOST).sample(&[], count(Events::lost));
+    let waits = shared.workers.iter().map(|worker| worker.event_waits.get()).sum::<u64>();
+    family(page, EVENT_WAITS).sample(&[], waits);
     let sinks = events.map(Events::sinks).unwrap_or_default();
     let mut each = |metric, pick: fn(&SinkFigures) -> u64| {
         let mut samples = family(page, metric);

@@ -34,6 +34,16 @@ words! {
 }
 
 words! {
+    /// The effect of a sink that cannot take events as fast as they come.
+    EventsWhenFull {
+        /// Events are lost.
+        Drop = "drop",
+        /// Sessions wait.
+        Wait = "wait",
+    }
+}
+
+words! {
     /// The queries that a sink of events takes, of those that are events.
     SinkQueries {
         /// None.
@@ -148,6 +158,10 @@ pub struct Events {
     pub sample: u32,
     /// The name of this process; `None` is the machine's.
     pub node: Option<Arc<str>>,
+    /// The effect of a sink that cannot take events as fast as they come.
+    pub when_full: EventsWhenFull,
+    /// The longest wait for it.
+    pub wait_max: Duration,
     /// The key of hashed literals.
     pub hmac_key: Option<Secret>,
     /// The spool.

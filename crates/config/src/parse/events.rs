@@ -11,8 +11,8 @@ use crate::read::{Reader, Table, quote};
 use crate::settings::Setting;
 use crate::settings::events as keys;
 use crate::{
-    EventFile, EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, Secret, SinkQueries,
-    SyslogFacility, SyslogProtocol, patterns, suggest,
+    EventFile, EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, EventsWhenFull,
+    Secret, SinkQueries, SyslogFacility, SyslogProtocol, patterns, suggest,
 };
 
 /// Most sinks.
@@ -27,6 +27,13 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
     let slow = Duration::from_millis(reader.number(&table, &keys::SLOW).into());
     let sample = reader.number(&table, &keys::SAMPLE);
     let node = reader.text(&table, &keys::NODE).filter(|node| !node.is_empty());
+    let when_full = reader.choice(&table, &keys::WHEN_FULL, EventsWhenFull::ALL, EventsWhenFull::word);
+    let when_full = when_full.unwrap_or(EventsWhenFull::Drop);
+    let wait_max = reader.duration(&table, &keys::WAIT_MAX);
+    if when_full == EventsWhenFull::Drop && table.has(&keys::WAIT_MAX) {
+        let message = "it has no effect without `when_full = \"wait\"`";
+        reader.problem(table.place(&keys::WAIT_MAX), table.key(&keys::WAIT_MAX), message);
+    }
     let hmac_key = read_hmac_key(reader, &table);
     let spool = read_spool(reader, &table);
     let sinks = read_sinks(reader, &table, slow.is_zero());
@@ -37,7 +44,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
         let message = "a sink with `text = \"hmac\"` needs a key, as in hmac_key_file = \"/etc/sqluice/hmac-key\"";
         reader.problem(table.place(&keys::HMAC_KEY), table.key(&keys::HMAC_KEY), message);
     }
-    Events { queries, slow, sample, node, hmac_key, spool, sinks }
+    Events { queries, slow, sample, node, when_full, wait_max, hmac_key, spool, sinks }
 }
 
 fn read_hmac_key(reader: &mut Reader, table: &Table) -> Option<Secret> {
@@ -199,8 +206,17 @@ mod tests {
     #[test]
     fn without_a_table_only_logins_are_events_and_there_is_no_file() {
         let events = parsed("").unwrap().config.events;
-        let (sinks, queries, slow) = (BTreeMap::new(), EventQueries::Off, Duration::ZERO);
-        let expected = Events { queries, slow, sample: 1, node: None, hmac_key: None, spool: None, sinks };
+        let expected = Events {
+            queries: EventQueries::Off,
+            slow: Duration::ZERO,
+            sample: 1,
+            node: None,
+            when_full: EventsWhenFull::Drop,
+            wait_max: Duration::from_secs(10),
+            hmac_key: None,
+            spool: None,
+            sinks: BTreeMap::new(),
+        };
         assert_eq!(events, expected);
     }
 

@@ -2,8 +2,8 @@
 
 pub mod kafka;
 
-use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, whole};
-use crate::{EventQueries, EventText, SinkQueries, SyslogFacility, SyslogProtocol};
+use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, whole};
+use crate::{EventQueries, EventText, EventsWhenFull, SinkQueries, SyslogFacility, SyslogProtocol};
 
 /// Most masks of a sink.
 pub const MASKS_MAX: usize = 64;
@@ -17,7 +17,7 @@ pub static EVENTS: Section = Section {
     form: Form::Single,
     doc: "Events: one JSON object for each login, refused login and end of a session, and for the queries that are \
           chosen here (docs/guides/query-log.md). `sqluice log tail` shows the last ones.",
-    settings: &[&QUERIES, &SLOW, &SAMPLE, &NODE, &HMAC_KEY, &HMAC_KEY_FILE, &HMAC_KEY_ENV],
+    settings: &[&QUERIES, &SLOW, &SAMPLE, &NODE, &WHEN_FULL, &WAIT_MAX, &HMAC_KEY, &HMAC_KEY_FILE, &HMAC_KEY_ENV],
     sections: &[&SPOOL, &FILE, &FILES, &STDOUT, &SYSLOG, &kafka::KAFKA],
 };
 
@@ -60,6 +60,27 @@ pub static NODE: Setting = live(
 )
 .example("\"proxy-1\"");
 
+/// `when_full`
+pub static WHEN_FULL: Setting = live(
+    "when_full",
+    Kind::Choice {
+        default: Some(EventsWhenFull::Drop.word()),
+        words: &[
+            Word::new(EventsWhenFull::Drop.word(), "events are lost; a gap event says which"),
+            Word::new(EventsWhenFull::Wait.word(), "sessions wait before their next statement, up to `wait_max_ms`"),
+        ],
+    },
+    "The effect of a sink, or of the spool, that cannot take events as fast as they come, when there is no more room.",
+);
+/// `wait_max_ms`
+pub static WAIT_MAX: Setting = millis(
+    "wait_max_ms",
+    10_000,
+    100,
+    600_000,
+    "With `when_full = \"wait\"`: the longest wait. If there is still no room, events are lost until there is, and the log \
+     of the process says so.",
+);
 /// `hmac_key`
 pub static HMAC_KEY: Setting = live(
     "hmac_key",

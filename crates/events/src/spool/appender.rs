@@ -19,6 +19,8 @@ const SEGMENTS_MIN: u32 = 8;
 const SYNC: Duration = Duration::from_millis(100);
 /// How often old segments are looked for.
 const UPKEEP: Duration = Duration::from_secs(1);
+/// Steps of a wait for a sink.
+const HELD_STEP: Duration = Duration::from_millis(5);
 /// How long nothing is tried again after a write has failed.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -29,6 +31,12 @@ pub(super) struct Appender {
     next: u64,
     open: Option<Open>,
     frame: Vec<u8>,
+    /// The first number of the block in that frame.
+    framed: Option<u64>,
+    /// Since when the spool is full of events that a sink lacks, and waits for it.
+    held_since: Option<Instant>,
+    /// That wait was in vain: there is none until the sink goes on.
+    given_up: bool,
     failing: bool,
     upkeep_at: Instant,
 }
@@ -45,7 +53,8 @@ struct Open {
 impl Appender {
     pub(super) fn new(spool: Arc<Spool>, next: u64) -> Appender {
         let upkeep_at = Instant::now();
-        Appender { spool, next, open: None, frame: Vec::new(), failing: false, upkeep_at }
+        let (frame, framed, held_since) = (Vec::new(), None, None);
+        Appender { spool, next, open: None, frame, framed, held_since, given_up: false, failing: false, upkeep_at }
     }
 
     pub(super) fn run(mut self) {
@@ -54,10 +63,11 @@ impl Appender {
             if pending.is_none() {
                 pending = self.take();
             }
-            let appended = pending.as_ref().map_or(Ok(()), |block| self.append(block));
-            if appended.is_ok() {
-                pending = None;
-            }
+            let appended = pending.as_ref().map_or(Ok(true), |block| self.append(block));
+            let appended = appended.map(|is_appended| match is_appended {
+                true => pending = None,
+                false => std::thread::sleep(HELD_STEP),
+            });
             let is_over = pending.is_none() && self.spool.queue.is_over();
             match appended.and_then(|()| self.sync_if_due(is_over)) {
                 Ok(()) if is_over => return,
@@ -90,10 +100,19 @@ impl Appender {
         }
     }
 
-    fn append(&mut self, block: &Block) -> io::Result<()> {
-        let mut frame = std::mem::take(&mut self.frame);
-        frame.clear();
-        let appended = frame::encode(block, &mut frame).and_then(|()| self.append_frame(block, &frame));
+    /// Appends a block. False if it has to wait for a sink.
+    fn append(&mut self, block: &Block) -> io::Result<bool> {
+        if self.framed != Some(block.first) {
+            self.framed = None;
+            self.frame.clear();
+            frame::encode(block, &mut self.frame)?;
+            self.framed = Some(block.first);
+        }
+        let frame = std::mem::take(&mut self.frame);
+        let appended = match self.is_held(frame.len() as u64) {
+            true => Ok(false),
+            false => self.append_frame(block, &frame).map(|()| true),
+        };
         self.frame = frame;
         appended
     }
@@ -172,18 +191,42 @@ impl Appender {
 
     /// Removes the oldest segments until so many bytes fit.
     fn make_room(&mut self, bytes: u64) {
-        loop {
-            let state = self.spool.lock();
-            let own = self.open.as_ref().map_or(0, |open| open.segment.bytes);
-            let others: u64 = state.segments.iter().filter(|segment| segment.sealed).map(|segment| segment.bytes).sum();
-            let oldest = state.segments.front().filter(|segment| segment.sealed).cloned();
-            drop(state);
-            let Some(oldest) = oldest else { return };
-            if own + others + bytes <= self.spool.settings.bytes_max {
-                return;
-            }
+        while let Some((oldest, _)) = self.in_the_way(bytes) {
             self.remove(&oldest, "the spool of events is full");
         }
+    }
+
+    /// The oldest segment, if it has to go for so many bytes, and whether a sink lacks some of it.
+    fn in_the_way(&self, bytes: u64) -> Option<(Segment, bool)> {
+        let state = self.spool.lock();
+        let own = self.open.as_ref().map_or(0, |open| open.segment.bytes);
+        let others: u64 = state.segments.iter().filter(|segment| segment.sealed).map(|segment| segment.bytes).sum();
+        let oldest = state.segments.front().filter(|segment| segment.sealed)?;
+        let is_full = own + others + bytes > self.spool.settings.bytes_max;
+        is_full.then(|| (oldest.clone(), reached(&state) <= oldest.last))
+    }
+
+    /// Whether so many bytes have to wait until a sink has what is in the way, because the operator wants that.
+    fn is_held(&mut self, bytes: u64) -> bool {
+        let is_unread = self.in_the_way(bytes).is_some_and(|(_, is_unread)| is_unread);
+        let Some(limit) = self.spool.flow.limit().filter(|_| is_unread) else {
+            (self.held_since, self.given_up) = (None, false);
+            return false;
+        };
+        if self.given_up || self.spool.queue.is_closed() {
+            return false;
+        }
+        let is_held = self.held_since.get_or_insert_with(Instant::now).elapsed() < limit;
+        if !is_held {
+            let waited_ms = limit.as_millis();
+            tracing::error!(
+                waited_ms,
+                "queries have waited in vain for a sink, and the spool of events is full (events.when_full): the oldest \
+                 events go"
+            );
+            self.given_up = true;
+        }
+        is_held
     }
 
     /// The work of each second: segments that every sink has, or that are too old, go.

@@ -21,7 +21,7 @@ fn block(first: u64, bytes: usize) -> Arc<Block> {
 
 /// A process that puts blocks of three events with these first numbers into the spool, and ends.
 fn filled(settings: &SpoolSettings, firsts: &[u64], bytes: usize) {
-    let (spool, _) = Spool::open(settings).unwrap();
+    let (spool, _) = Spool::open(settings, Arc::default()).unwrap();
     let spool = Arc::new(spool);
     spool.keep_for("a", 1);
     spool.start(1).unwrap();
@@ -37,7 +37,7 @@ fn filled(settings: &SpoolSettings, firsts: &[u64], bytes: usize) {
 
 /// The first numbers of the blocks that a reader gets from a number on.
 fn read(settings: &SpoolSettings, from: u64) -> (Vec<u64>, u64, SpoolFigures) {
-    let (spool, next) = Spool::open(settings).unwrap();
+    let (spool, next) = Spool::open(settings, Arc::default()).unwrap();
     let spool = Arc::new(spool);
     let mut reader = Reader::new(spool.clone(), from);
     let firsts = std::iter::from_fn(|| reader.next_block(Duration::ZERO)).map(|block| block.first).collect();
@@ -143,7 +143,7 @@ fn events_that_all_sinks_have_go_and_old_ones_go_too() {
     let settings = settings(folder.path());
     filled(&settings, &[1], 20);
     filled(&settings, &[4], 20);
-    let (spool, next) = Spool::open(&settings).unwrap();
+    let (spool, next) = Spool::open(&settings, Arc::default()).unwrap();
     let spool = Arc::new(spool);
     spool.keep_for("a", 1);
     spool.keep_for("b", 4);
@@ -157,7 +157,7 @@ fn events_that_all_sinks_have_go_and_old_ones_go_too() {
     spool.stop();
     drop(spool);
     let old = SpoolSettings { age_max: Duration::from_micros(1), ..settings.clone() };
-    let spool = Arc::new(Spool::open(&old).unwrap().0);
+    let spool = Arc::new(Spool::open(&old, Arc::default()).unwrap().0);
     spool.keep_for("a", 5);
     spool.start(next).unwrap();
     while segment(&settings, 4).exists() {
@@ -171,18 +171,18 @@ fn events_that_all_sinks_have_go_and_old_ones_go_too() {
 fn only_one_process_uses_a_spool() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
-    let first = Spool::open(&settings).unwrap();
-    let error = Spool::open(&settings).unwrap_err();
+    let first = Spool::open(&settings, Arc::default()).unwrap();
+    let error = Spool::open(&settings, Arc::default()).unwrap_err();
     assert_eq!(error.to_string(), "another process uses this spool");
     drop(first);
-    Spool::open(&settings).unwrap();
+    Spool::open(&settings, Arc::default()).unwrap();
 }
 
 #[test]
 fn a_sink_that_is_gone_is_forgotten() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
-    let (spool, _) = Spool::open(&settings).unwrap();
+    let (spool, _) = Spool::open(&settings, Arc::default()).unwrap();
     for sink in ["file", "syslog.siem"] {
         spool.cursor(sink).unwrap().write(7).unwrap();
     }
@@ -191,4 +191,49 @@ fn a_sink_that_is_gone_is_forgotten() {
     assert_eq!(spool.cursor("syslog.siem").unwrap().next(), None);
     spool.forget("file");
     assert_eq!(spool.cursor("file").unwrap().next(), None);
+}
+
+/// A spool whose appender waits so long for sinks, with more blocks on their way than fit.
+fn crowded(settings: &SpoolSettings, wait: Duration) -> Arc<Spool> {
+    let flow = Arc::new(Flow::default());
+    flow.set(wait);
+    let spool = Arc::new(Spool::open(settings, flow).unwrap().0);
+    spool.keep_for("a", 1);
+    spool.start(1).unwrap();
+    (0..15).for_each(|number| spool.queue.push(&block(1 + 3 * number, 50_000)));
+    spool
+}
+
+#[test]
+fn a_full_spool_waits_for_a_sink_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = crowded(&settings(folder.path()), Duration::from_secs(60));
+    // It is full before the sink reads the first one.
+    while spool.figures().bytes < 800_000 {
+        std::thread::yield_now();
+    }
+    let mut reader = Reader::new(spool.clone(), 1);
+    for number in 0..15 {
+        // Whatever changes wakes a reader.
+        let block = std::iter::repeat_with(|| reader.next_block(Duration::from_secs(60))).flatten().next().unwrap();
+        assert_eq!(block.first, 1 + 3 * number);
+        spool.reached("a", block.last + 1);
+    }
+    spool.stop();
+    assert_eq!(spool.figures().removed_unread, 0);
+}
+
+#[test]
+fn a_full_spool_waits_for_a_sink_only_so_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = std::time::Instant::now();
+    let spool = crowded(&settings(folder.path()), Duration::from_millis(300));
+    while spool.queue.numbers().is_some() {
+        std::thread::yield_now();
+    }
+    // One wait, not one for each segment.
+    let took = begun.elapsed();
+    spool.stop();
+    assert!(took >= Duration::from_millis(300), "{took:?}");
+    assert!(spool.figures().removed_unread > 0);
 }

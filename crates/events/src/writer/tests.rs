@@ -83,7 +83,7 @@ fn every_number_is_there_over_restarts() {
 
 #[test]
 fn a_full_ring_becomes_a_gap() {
-    let (inbound, out) = ring(3);
+    let (inbound, out) = ring(3, Arc::default());
     (0..5).for_each(|session| inbound.put(event(session)));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");
@@ -221,7 +221,7 @@ fn a_file_that_cannot_be_opened_is_told() {
 
 #[test]
 fn texts_that_wait_are_bounded() {
-    let (inbound, out) = ring(1_000);
+    let (inbound, out) = ring(1_000, Arc::default());
     let long = |session| {
         let mut long = event(session);
         if let Body::Query(query) = &mut long.body {

@@ -57,7 +57,7 @@ pub(super) fn login_refused(
     tried: &LoginTried,
     why: String,
 ) {
-    worker.events.put(|| {
+    worker.put_event(|| {
         let schema = cut(&tried.schema, NAME_CHARS_MAX).into();
         let failure = Some(cut(why.as_bytes(), REASON_CHARS_MAX));
         let login = Login { schema, failure, total_us: micros(tried.begun.elapsed()) };
@@ -198,7 +198,7 @@ impl Session {
 impl Environment {
     fn put_event(&self, client: Arc<Client>, body: Body) {
         let session = self.handle.id;
-        self.worker.events.put(|| Event { at: SystemTime::now(), session, client, body });
+        self.worker.put_event(|| Event { at: SystemTime::now(), session, client, body });
     }
 }
 

@@ -167,6 +167,9 @@ impl Session {
             }
             self.env.handle.droppable.store(self.here.held.is_none(), Ordering::Relaxed);
             self.env.handle.idle_since_s.store(self.env.worker.uptime_s.get(), Ordering::Relaxed);
+            if self.env.worker.presses.get() && !self.env.worker.draining.get() {
+                Box::pin(self.env.worker.wait_for_events()).await;
+            }
             // The limits that the last statement has set count from now on.
             self.facts();
             let mut timer = self.idle_timer();
@@ -228,13 +231,19 @@ impl Session {
     /// Before the next command is taken there is something else to do.
     #[inline]
     fn must_stop(&self) -> bool {
-        self.client.must_flush() || self.may_leave()
+        self.client.must_flush() || self.env.worker.presses.get() && self.is_pressed()
     }
 
     /// The worker is to end, and nothing of this session's is under way.
     #[inline]
     fn may_leave(&self) -> bool {
-        self.env.worker.draining.get() && self.here.held.is_none() && self.client.is_idle()
+        self.env.worker.presses.get() && self.is_pressed() && self.env.worker.draining.get()
+    }
+
+    /// The worker is to end and this session can, or the session waits for room for events.
+    #[cold]
+    fn is_pressed(&self) -> bool {
+        !self.env.worker.draining.get() || self.here.held.is_none() && self.client.is_idle()
     }
 
     /// The next command, whatever its length.

@@ -1,10 +1,14 @@
 //! A worker's events: the choice of the operator, and the ring that takes them to the thread that writes.
 
 use std::cell::Cell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use config::EventQueries;
 use events::{Event, Filter, Queries, Ring};
+use tokio::sync::Notify;
+
+/// Steps of a wait for room.
+const ROOM_STEP: Duration = Duration::from_millis(5);
 
 /// The way of a worker's events. Without a ring there are none.
 #[derive(Debug, Default)]
@@ -13,6 +17,12 @@ pub struct WorkerEvents {
     filter: Cell<Filter>,
     /// A rule may choose a query that the filter does not.
     rules_log: Cell<bool>,
+    /// A wait for room is over, or sessions need not wait.
+    room: Notify,
+    /// Somebody looks whether there is room.
+    watched: Cell<bool>,
+    /// The last wait for room was in vain: there is none until there was room.
+    given_up: Cell<bool>,
     /// The filter, or a rule, may take a query.
     takes_queries: Cell<bool>,
 }
@@ -60,10 +70,56 @@ impl WorkerEvents {
         self.takes_queries.get().then(Instant::now)
     }
 
-    /// Hands an event over, without a wait.
-    pub fn put(&self, event: impl FnOnce() -> Event) {
+    /// Hands an event over, without a wait. Gives whether sessions shall wait before their next statements.
+    pub fn put(&self, event: impl FnOnce() -> Event) -> bool {
         if let Some(ring) = &self.ring {
             ring.put(event());
         }
+        self.is_crowded().is_some()
+    }
+
+    /// The limit of a wait for room, if sessions shall wait.
+    fn is_crowded(&self) -> Option<Duration> {
+        let limit = self.ring.as_ref()?.is_crowded();
+        if limit.is_none() {
+            self.given_up.set(false);
+        }
+        limit.filter(|_| !self.given_up.get())
+    }
+
+    /// Waits until there is room for events, or that was in vain.
+    pub async fn wait_for_room(&self) {
+        // One session looks, and wakes the others.
+        if self.watched.get() {
+            return self.room.notified().await;
+        }
+        let _watching = Watching::begin(self);
+        let begun = Instant::now();
+        while let Some(limit) = self.is_crowded() {
+            if begun.elapsed() >= limit {
+                let waited_ms = limit.as_millis();
+                tracing::error!(waited_ms, "sessions have waited in vain for room for events (events.when_full)");
+                self.given_up.set(true);
+                return;
+            }
+            tokio::time::sleep(ROOM_STEP).await;
+        }
+    }
+}
+
+/// The one who looks whether there is room. If its session ends meanwhile, another one looks.
+struct Watching<'a>(&'a WorkerEvents);
+
+impl<'a> Watching<'a> {
+    fn begin(events: &'a WorkerEvents) -> Watching<'a> {
+        events.watched.set(true);
+        Watching(events)
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.0.watched.set(false);
+        self.0.room.notify_waiters();
     }
 }

@@ -1,8 +1,9 @@
 //! The settings of events, as their crate takes them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use config::{Config, EventKafka, EventSink, EventTarget, EventText, SinkQueries, SyslogProtocol};
+use config::{Config, EventKafka, EventSink, EventTarget, EventText, EventsWhenFull, SinkQueries, SyslogProtocol};
 use events::{
     FileSettings, HmacKey, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Literals, Masks, Rotation,
     SinkSettings, SpoolSettings, SyslogAddress, SyslogSettings, Takes, Target,
@@ -13,13 +14,14 @@ use events::{
 /// # Errors
 /// The expressions of a sink cannot be put together.
 pub(super) fn event_settings(config: &Config) -> anyhow::Result<events::Settings> {
-    let config::Events { node, hmac_key, spool, sinks, .. } = &config.events;
+    let config::Events { node, when_full, wait_max, hmac_key, spool, sinks, .. } = &config.events;
     let settings = |(name, sink): (&Arc<str>, &EventSink)| {
         sink_settings(name, sink).map_err(|why| anyhow::anyhow!("events.{name}.mask: {why}"))
     };
     Ok(events::Settings {
         node: node.as_deref().unwrap_or_default().to_owned(),
         sinks: sinks.iter().map(settings).collect::<anyhow::Result<_>>()?,
+        wait_max: if *when_full == EventsWhenFull::Wait { *wait_max } else { Duration::ZERO },
         hmac_key: hmac_key.as_ref().map(|key| HmacKey::new(key.expose())),
         spool: spool.as_ref().map(|spool| SpoolSettings {
             path: spool.path.clone(),

@@ -8,6 +8,7 @@ mod redaction;
 mod rules;
 mod sinks;
 mod spool;
+mod waits;
 
 use std::path::Path;
 

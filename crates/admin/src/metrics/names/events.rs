@@ -14,6 +14,12 @@ pub(in super::super) const EVENTS_LOST: Metric = metric(
     &[],
     "Events that were lost because more came than could be written; the log has a gap event for them.",
 );
+pub(in super::super) const EVENT_WAITS: Metric = metric(
+    "sqluice_events_waits_total",
+    MetricKind::Counter,
+    &[],
+    "Waits of sessions for room for events (events.when_full = \"wait\").",
+);
 pub(in super::super) const EVENT_SINK_WRITTEN: Metric =
     metric("sqluice_events_sink_written_total", MetricKind::Counter, &["sink"], "Events that a sink has written.");
 pub(in super::super) const EVENT_SINK_BYTES: Metric =

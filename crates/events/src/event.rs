@@ -149,6 +149,12 @@ pub struct Query {
     pub rows_affected: u64,
     /// Warnings.
     pub warnings: u16,
+    /// Bytes of the command, with the heads of its packets; `None` if nobody counted them.
+    pub bytes_in: Option<u64>,
+    /// Bytes of the reply; `None` if nobody counted them.
+    pub bytes_out: Option<u64>,
+    /// The position of its last commit, as the server has reported it.
+    pub gtid: Option<Box<str>>,
     /// Microseconds from its arrival until a server had it: waits for a connection, for held writes, for a replica.
     pub wait_us: u64,
     /// Microseconds until the first byte of a server's reply.

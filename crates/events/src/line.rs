@@ -36,6 +36,7 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
+#[allow(clippy::large_enum_variant, reason = "each is written at once, and never kept")]
 enum Fields<'a> {
     Query(QueryFields<'a>),
     Login(LoginFields<'a>),
@@ -67,6 +68,12 @@ struct QueryFields<'a> {
     rows_sent: u64,
     rows_affected: u64,
     warnings: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_in: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_out: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gtid: Option<&'a str>,
     times: Times,
 }
 
@@ -177,6 +184,9 @@ fn query_fields<'a>(query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
         rows_sent: query.rows_sent,
         rows_affected: query.rows_affected,
         warnings: query.warnings,
+        bytes_in: query.bytes_in,
+        bytes_out: query.bytes_out,
+        gtid: query.gtid.as_deref(),
         times: Times {
             wait: server.map(|_| query.wait_us),
             first: server.map(|_| query.first_us),

@@ -110,7 +110,7 @@ impl Session {
     /// Gives what the result cache did for it, for sessions that warm the cache.
     async fn handle(&mut self, request: &Request) -> Result<Option<CacheSaid>, SessionEnd> {
         self.look_at_catalog();
-        let arrived = self.env.worker.events.arrival();
+        let arrived = self.arrival();
         let mut query = match self.understand(request).await? {
             Understood::Query(query) => query,
             Understood::Answered(mut query, answered) => {

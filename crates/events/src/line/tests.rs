@@ -43,6 +43,9 @@ fn query() -> Query {
         rows_sent: 0,
         rows_affected: 0,
         warnings: 0,
+        bytes_in: Some(40),
+        bytes_out: None,
+        gtid: Some("0-1-7".into()),
         wait_us: 10,
         first_us: 200,
         total_us: 300,
@@ -58,7 +61,7 @@ fn a_query_without_its_literals() {
          \"schema\":\"shop\",\"command\":\"COM_QUERY\",\"digest\":\"00000000000000ab\",\
          \"form\":\"INSERT INTO t VALUES (...)\",\"answered_by\":\"server\",\"server\":\"db1\",\"role\":\"primary\",\
          \"route_reason\":\"write\",\"error\":{\"code\":1062,\"sqlstate\":\"23000\"},\"rows_sent\":0,\
-         \"rows_affected\":0,\"warnings\":0,\"times\":{\"wait\":10,\"first\":200,\"total\":300}}\n"
+         \"rows_affected\":0,\"warnings\":0,\"bytes_in\":40,\"gtid\":\"0-1-7\",\"times\":{\"wait\":10,\"first\":200,\"total\":300}}\n"
     );
 }
 

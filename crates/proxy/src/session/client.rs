@@ -369,6 +369,11 @@ impl Client {
         std::mem::take(&mut self.uncounted)
     }
 
+    /// Bytes that were sent since then, or are still to be sent.
+    pub fn given_bytes(&self) -> u64 {
+        self.uncounted + (self.outbox.len() - self.sent) as u64
+    }
+
     /// Something is still to be sent.
     pub fn has_unsent(&self) -> bool {
         self.sent < self.outbox.len() || self.unflushed

@@ -10,7 +10,7 @@ use wire::exchange::Expect;
 
 use super::event::Relayed;
 use super::local::Answered;
-use super::query::{Query, QueryText};
+use super::query::{Arrived, Query, QueryText};
 use super::relay::Outcome;
 use super::{Held, Session};
 use crate::error::Refusal;
@@ -76,7 +76,10 @@ pub(super) trait Finished {
     fn writes(&self) -> bool;
 
     /// When it came; `None` while no query becomes an event.
-    fn arrived(&self) -> Option<Instant>;
+    fn arrived(&self) -> Option<Arrived>;
+
+    /// Bytes of its command, with the heads of its packets; `None` if it was never understood.
+    fn bytes_in(&self) -> Option<u64>;
 }
 
 impl Finished for Query<'_> {
@@ -121,8 +124,12 @@ impl Finished for Query<'_> {
         !self.statement.access.only_reads() && self.statement.access != sql::Access::Primary(sql::Why::SessionChange)
     }
 
-    fn arrived(&self) -> Option<Instant> {
+    fn arrived(&self) -> Option<Arrived> {
         self.arrived
+    }
+
+    fn bytes_in(&self) -> Option<u64> {
+        Some(self.request.packets.len() as u64)
     }
 }
 
@@ -182,7 +189,11 @@ impl Finished for FoundByBytes<'_> {
         false
     }
 
-    fn arrived(&self) -> Option<Instant> {
+    fn arrived(&self) -> Option<Arrived> {
+        None
+    }
+
+    fn bytes_in(&self) -> Option<u64> {
         None
     }
 }

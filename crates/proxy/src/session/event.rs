@@ -6,14 +6,14 @@ use std::time::{Instant, SystemTime};
 use config::{LogMode, RuleLog};
 use events::{AnsweredBy, Body, ByRule, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX, Text};
 use route::Route;
-use stats::digests::{DigestName, RanBy};
+use stats::digests::{DigestName, Ran, RanBy};
 use stats::micros;
 
 use super::count::{End, Finished};
 use super::environment::Environment;
 use super::local::Answered;
-use super::query::QueryText;
-use super::relay::Outcome;
+use super::query::{Arrived, QueryText};
+use super::relay::{Outcome, StateChange};
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::login_log::{REASON_CHARS_MAX, cut};
@@ -130,6 +130,13 @@ impl Session {
         }
     }
 
+    /// The arrival of a query that comes now, if it may become an event.
+    #[inline]
+    pub(super) fn arrival(&self) -> Option<Arrived> {
+        let at = self.env.worker.events.arrival()?;
+        Some(Arrived { at, given_bytes: self.client.given_bytes() })
+    }
+
     /// A query is over: it becomes an event if the operator has chosen such queries.
     #[inline]
     pub(super) fn note_query(&self, query: &impl Finished, end: End<'_>) {
@@ -151,7 +158,7 @@ impl Session {
             End::Local(_) | End::Refused(..) | End::Lost(_) => (None, None),
         };
         let over = ran.map_or_else(Instant::now, |ran| ran.at);
-        let total_us = query.arrived().map_or(0, |arrived| micros(over.saturating_duration_since(arrived)));
+        let total_us = query.arrived().map_or(0, |arrived| micros(over.saturating_duration_since(arrived.at)));
         let error = error(&end, filter.texts);
         let failed = error.is_some() || matches!(end, End::Lost(_));
         if !filter.takes(query.log().map(by_rule), self.env.handle.id, query.writes(), failed, total_us) {
@@ -176,8 +183,11 @@ impl Session {
             rows_sent: ran.map_or(0, |ran| ran.rows_sent),
             rows_affected: ran.map_or(0, |ran| ran.rows_affected),
             warnings: relayed.map_or(0, |relayed| relayed.outcome.warnings),
+            bytes_in: query.bytes_in(),
+            bytes_out: self.bytes_out(query, end),
+            gtid: relayed.filter(|_| query.writes()).and_then(|relayed| last_commit(relayed.outcome)),
             wait_us: relayed.map_or(0, |relayed| {
-                query.arrived().map_or(0, |arrived| micros(relayed.started.saturating_duration_since(arrived)))
+                query.arrived().map_or(0, |arrived| micros(relayed.started.saturating_duration_since(arrived.at)))
             }),
             first_us: relayed.map_or(0, |relayed| match relayed.outcome.first_byte {
                 Some(first_byte) => micros(first_byte.saturating_duration_since(relayed.started)),
@@ -186,6 +196,18 @@ impl Session {
             total_us,
         });
         self.env.put_event(client.clone(), body);
+    }
+
+    /// Bytes of the reply, as far as they are with the client or on their way to it.
+    fn bytes_out(&self, query: &impl Finished, end: End<'_>) -> Option<u64> {
+        match end {
+            End::Relayed(..) | End::Local(_) => {
+                Some(self.client.given_bytes().saturating_sub(query.arrived()?.given_bytes))
+            }
+            End::Cached(Ran { by: RanBy::Cache { bytes, .. }, .. }) => Some(*bytes),
+            // The error follows.
+            End::Cached(_) | End::Refused(..) | End::Lost(_) => None,
+        }
     }
 
     /// The form of a query, shared with the table of digests if that has it.
@@ -200,6 +222,14 @@ impl Environment {
         let session = self.handle.id;
         self.worker.put_event(|| Event { at: SystemTime::now(), session, client, body });
     }
+}
+
+/// The position of the last commit that the server has reported.
+fn last_commit(outcome: &Outcome) -> Option<Box<str>> {
+    outcome.changes.iter().rev().find_map(|change| match change {
+        StateChange::Committed(gtid) => Some(gtid.as_str().into()),
+        _ => None,
+    })
 }
 
 fn by_rule(log: RuleLog) -> ByRule {

@@ -66,8 +66,17 @@ pub struct Query<'r> {
     /// The result cache's part in it.
     pub cache: CacheOutcome,
     /// When it came; `None` while no query becomes an event.
-    pub arrived: Option<Instant>,
+    pub arrived: Option<Arrived>,
     source: Source,
+}
+
+/// The arrival of a query that may become an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    /// When it came.
+    pub at: Instant,
+    /// [`super::client::Client::given_bytes`] then.
+    pub given_bytes: u64,
 }
 
 /// The result cache's part in a query.

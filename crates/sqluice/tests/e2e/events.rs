@@ -1,6 +1,7 @@
 //! Events: each query and login in a file and in the API, none with a literal.
 
 mod admin;
+mod figures;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod receiver;

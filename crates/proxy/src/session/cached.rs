@@ -28,7 +28,9 @@ impl Environment {
         if query.statement.kind != Kind::Select || !query.statement.access.only_reads() || !query.runs_text() {
             return 0;
         }
-        let Some(text) = query.text().map(|text| text.bytes).filter(|text| text.len() <= TEXT_BYTES_MAX) else {
+        let Some(text) =
+            query.text().map(|text| sql::without_tags(text.bytes)).filter(|text| text.len() <= TEXT_BYTES_MAX)
+        else {
             return 0;
         };
         let values = match query.body {

@@ -226,6 +226,8 @@ impl Session {
             query(self.classify(text)).with_text_at(1, self.facts().dialect)
         };
         let asks = query.statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES);
+        // With the client's tags each trace would prepare a statement of its own.
+        let text = sql::without_tags(text);
         // A text whose columns would have other names is put right for each execution.
         let rewritten = self.rewritten(text, asks, false);
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && query.statement.kind == Kind::Select));

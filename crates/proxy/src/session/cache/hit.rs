@@ -113,7 +113,7 @@ impl Session {
         }
         let prepared_in = &*here.prepared_in;
         let parameters = execution.is_some().then_some(&**parameters);
-        let question = Question { context: &here.context, text, parameters };
+        let question = Question { context: &here.context, text: sql::without_tags(text), parameters };
         // A result that is too old by this clock is looked at again, by a better one.
         let (now, shared) = (self.env.worker.clock.no_earlier(), &self.here.cluster.shared);
         if here.wanted.1 == CacheFreshness::Follow && !shared.follow.load().as_ref()?.serves(now) {

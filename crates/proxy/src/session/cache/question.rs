@@ -31,7 +31,8 @@ impl AskedFor {
             Some((text, parameters)) => (&**text, Some(&**parameters)),
             None => (query.text().map_or(&[][..], |text| text.bytes), None),
         };
-        let comment = cache::comment(text);
+        // Tags of the client are no part of the question: each trace would ask another one.
+        let comment = cache::comment(sql::without_tags(text));
         (Question { context: &self.context, text: comment.rest, parameters }, comment)
     }
 }

@@ -266,7 +266,8 @@ async fn the_operator_can_switch_pipelines_off() {
     numbers(servers).await;
     let of_rule = "[[rule]]\nname = \"alone\"\ntable = \"piped\"\npipelines = \"off\"\n";
     let of_user = format!("[user.{}]\npipelines = \"off\"\n", lab::APP_USER);
-    let changes: [(&str, &dyn Fn(&mut Setup)); 4] = [
+    type Change<'a> = (&'a str, &'a dyn Fn(&mut Setup));
+    let changes: [Change<'_>; 4] = [
         ("listener", &|setup| setup.listener = "pipelines = \"off\"".into()),
         ("pool", &|setup| {
             always(setup);

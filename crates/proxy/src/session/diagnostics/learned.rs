@@ -93,6 +93,10 @@ impl Session {
                 self.belief.past.messages_unread = true;
             } else {
                 self.belief.past.messages_unread |= new && !self.belief.adds_message(outcome);
+                if new && held.lease.origin.messages == Some(NO_MESSAGES) {
+                    // It had none until now.
+                    held.lease.origin.messages = self.messages_mark();
+                }
             }
             return;
         }

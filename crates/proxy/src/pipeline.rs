@@ -142,7 +142,7 @@ impl Pipelines {
         for pipeline in all.iter().filter(|pipeline| pipeline.server == wanted.server.id) {
             let inner = pipeline.inner.borrow();
             open += usize::from(inner.is_open());
-            if inner.takes(wanted) && inner.outstanding() < least {
+            if inner.takes(wanted, pools) && inner.outstanding() < least {
                 (best, least) = (Some(pipeline), inner.outstanding());
             }
         }
@@ -349,9 +349,11 @@ impl Inner {
         self.sent.len() + self.waiting.len()
     }
 
-    /// A read that wants such a connection may be appended.
-    fn takes(&self, wanted: &Wanted<'_>) -> bool {
-        !self.has_long && self.lease.as_ref().is_some_and(|lease| wanted.fits(&lease.origin))
+    /// A read that wants such a connection may be appended. One that is too old returns to the pool when its replies are here, and
+    /// is closed there.
+    fn takes(&self, wanted: &Wanted<'_>, pools: &Pools) -> bool {
+        let does = |lease: &Lease| wanted.fits(&lease.origin) && !pools.is_too_old(&lease.origin);
+        !self.has_long && self.lease.as_ref().is_some_and(does)
     }
 
     fn append(&mut self, read: Rc<Read>) {

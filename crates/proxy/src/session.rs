@@ -270,7 +270,7 @@ impl Session {
         failed: Failed,
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
-        self.here.cluster.loads.end(failed.held.lease.server());
+        self.here.end_load();
         self.here.end_all_answers(query);
         self.tell_tier_all(query).await;
         let next = self.recover(query, route, failed, attempts).await;

@@ -1,5 +1,6 @@
 //! The part of a session that belongs to one cluster: a second cluster would have another one.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use ::facts::view::ServerId;
@@ -21,6 +22,8 @@ pub(super) struct ClusterSession {
     pub own_writes: Option<Box<OwnWrites>>,
     /// Where it has read last; `None` behind a write whose position is known, which covers what was read before it.
     pub read_last: Option<ServerId>,
+    /// The server that a statement of this session is on its way to.
+    load_on: Cell<Option<ServerId>>,
     /// The context of the result cache, as it was asked for last.
     pub cache_context: Option<Box<ContextHere>>,
     /// The writes that the result cache does not know of yet.
@@ -35,9 +38,32 @@ impl ClusterSession {
             held: None,
             own_writes: None,
             read_last: None,
+            load_on: Cell::new(None),
             cache_context: None,
             written_for_cache: None,
         }
+    }
+
+    /// A statement is on its way to this server.
+    #[inline]
+    pub(super) fn begin_load(&self, server: ServerId) {
+        self.cluster.loads.begin(server);
+        self.load_on.set(Some(server));
+    }
+
+    /// Its reply is over, or will never come.
+    #[inline]
+    pub(super) fn end_load(&self) {
+        if let Some(server) = self.load_on.take() {
+            self.cluster.loads.end(server);
+        }
+    }
+}
+
+impl Drop for ClusterSession {
+    /// A session that is killed has not come to the end of its statement.
+    fn drop(&mut self) {
+        self.end_load();
     }
 }
 

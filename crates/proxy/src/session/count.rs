@@ -211,7 +211,7 @@ impl Session {
     ) -> Instant {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
-        self.here.cluster.loads.end(server);
+        self.here.end_load();
         let waited = outcome.first_byte.map_or(took, |first_byte| first_byte.saturating_duration_since(started));
         if query.expect != Expect::Nothing {
             self.here.cluster.loads.first_byte(server, waited, now);

@@ -33,7 +33,7 @@ impl Session {
         outcome: &mut Outcome,
     ) -> Result<(), RelayError> {
         self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
-        self.here.cluster.loads.begin(held.lease.server());
+        self.here.begin_load(held.lease.server());
         if route.target == Target::Pinned {
             self.look_at_pinned(held)?;
         }

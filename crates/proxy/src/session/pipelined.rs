@@ -111,7 +111,7 @@ impl Session {
             };
         }
         if let Answer::Alone(_) | Answer::Long | Answer::LostLong = answer {
-            self.here.cluster.loads.end(server);
+            self.here.end_load();
             return Ok(self.runs_alone(if let Answer::Alone(why) = answer { why } else { Why::Lost }));
         }
         let reply = place.take_reply();
@@ -131,7 +131,7 @@ impl Session {
         drop(place);
         match taken {
             None => {
-                self.here.cluster.loads.end(server);
+                self.here.end_load();
                 Ok(self.runs_alone(Why::Reply))
             }
             Some(Err(RelayError::Client(error))) => Err(SessionEnd::ClientLost(error)),
@@ -221,7 +221,7 @@ impl Session {
             pipeline.leave();
             return Err(Why::NoConnection);
         }
-        cluster.loads.begin(chosen);
+        self.here.begin_load(chosen);
         Ok((chosen, pipeline.append(Read::new(digest, &mut out))))
     }
 

@@ -26,13 +26,13 @@ pub use diff::{Changes, diff};
 pub use error::{Errors, Problem, Warning};
 pub use model::{
     Admin, AdminKeys, AdminTls, Cache, CacheFreshness, CacheMode, ClientCert, ClientCompression, Cluster, ClusterKind,
-    Config, Consistency, Credential, Donors, Etcd, EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventQueries,
-    EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, EventsWhenFull, Failover, Galera, Given,
-    Heartbeat, History, KafkaKey, KafkaSasl, Lease, Listener, ListenerTls, Log, LogFormat, LogMode, Matchers, Monitor,
-    Pem, Pipelines, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode, ReplicationAccount,
-    ReplicationTls, Rule, RuleAccess, RuleCache, RuleLog, RuleRoute, SendPasswords, Server, ServerCompression,
-    ServerTls, ServerTlsMode, SinkQueries, Split, SyslogFacility, SyslogProtocol, Tier, TlsMode, TlsVersion,
-    Unwritable, User, Warm, WarmStatement, Writers,
+    Config, Consistency, Credential, Donors, Etcd, EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventOtlp,
+    EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, EventsWhenFull, Failover, Galera,
+    Given, Heartbeat, History, KafkaKey, KafkaSasl, Lease, Listener, ListenerTls, Log, LogFormat, LogMode, Matchers,
+    Monitor, Pem, Pipelines, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode,
+    ReplicationAccount, ReplicationTls, Rule, RuleAccess, RuleCache, RuleLog, RuleRoute, SendPasswords, Server,
+    ServerCompression, ServerTls, ServerTlsMode, SinkQueries, Split, SyslogFacility, SyslogProtocol, Tier, TlsMode,
+    TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

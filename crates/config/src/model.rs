@@ -54,7 +54,7 @@ pub use cluster::{
 };
 pub use etcd::Etcd;
 pub use events::{
-    EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventQueries, EventSink, EventSpool, EventSyslog,
+    EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventOtlp, EventQueries, EventSink, EventSpool, EventSyslog,
     EventTarget, EventText, Events, EventsWhenFull, KafkaKey, KafkaSasl, SinkQueries, SyslogFacility, SyslogProtocol,
 };
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};

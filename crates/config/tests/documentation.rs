@@ -31,6 +31,7 @@ fn source() -> MemorySource {
     source.variables.insert("LONG".into(), "hush hush hush hush".into());
     let pem = b"-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n";
     source.files.insert("/pem".into(), (pem.to_vec(), 0o600));
+    source.files.insert("/header".into(), (b"Bearer hush\n".to_vec(), 0o600));
     source.files.insert("/warm.sql".into(), (b"SELECT a FROM t;\n".to_vec(), 0o644));
     source
 }
@@ -84,6 +85,14 @@ fn base() -> Values {
         ("ca_file", "\"/ca\""),
     ] {
         values.push(value(&["events", "kafka", "NAME", key], literal));
+    }
+    for (key, literal) in [
+        ("endpoint", "\"https://10.0.0.9:4318\""),
+        ("traces", "true"),
+        ("header", "\"authorization\""),
+        ("header_value", "\"quiet\""),
+    ] {
+        values.push(value(&["events", "otlp", "NAME", key], literal));
     }
     values.push(value(&["events", "spool", "path"], "\"/spool\""));
     values.push(value(&["events", "files", "NAME", "path"], "\"/more-events\""));
@@ -151,7 +160,7 @@ fn another(setting: &Setting) -> String {
         Kind::Whole { default, min, max, .. } => (if default == max { min } else { default + 1 }).to_string(),
         Kind::Size { min, .. } => min.to_string(),
         Kind::Flag { .. } if setting.key == "enabled" && setting.doc.contains("standard output") => "false".into(),
-        Kind::Flag { .. } if setting.key == "tls" => "false".into(),
+        Kind::Flag { .. } if ["tls", "traces"].contains(&setting.key) => "false".into(),
         Kind::Flag { default } => (!default).to_string(),
         Kind::Choice { .. } if setting.key == "log" => "\"off\"".into(),
         Kind::Choice { .. } if setting.key == "when_full" => "\"drop\"".into(),
@@ -165,6 +174,7 @@ fn another(setting: &Setting) -> String {
         Kind::Text { .. } if setting.key == "client" => "\"10.0.0.0/8\"".into(),
         Kind::Text { .. } if setting.key == "digest" => "\"00112233445566aa\"".into(),
         Kind::Text { .. } if setting.key == "route" => "\"server:NAME\"".into(),
+        Kind::Text { .. } if setting.key == "endpoint" => "\"https://other\"".into(),
         Kind::Text { .. } => "\"other\"".into(),
         Kind::Address { .. } => "\"10.0.0.99:3309\"".into(),
         Kind::Addresses => "[\"10.0.0.99:2379\"]".into(),
@@ -176,6 +186,7 @@ fn another(setting: &Setting) -> String {
         Kind::Secret => "\"another one of 16\"".into(),
         Kind::Variable if setting.key == "hmac_key_env" => "\"LONG\"".into(),
         Kind::Variable => "\"ANOTHER\"".into(),
+        Kind::Path if setting.key == "header_value_file" => "\"/header\"".into(),
         Kind::Path => "\"/pem\"".into(),
     }
 }
@@ -205,10 +216,10 @@ fn every_setting_does_something() {
             "proxy_protocol" if path[0] == "listener" => set("proxy_protocol_from", "[\"10.0.0.0/8\"]"),
             _ => {}
         }
-        // Sources of a password exclude each other.
-        let mut inline = path.clone();
-        inline.push("password".into());
-        values.retain(|(other, _)| !(setting.key.starts_with("password_") && *other == inline));
+        // Sources of a secret exclude each other.
+        let inline = setting.key.strip_suffix("_file").or(setting.key.strip_suffix("_env"));
+        let inline: Vec<String> = path.iter().cloned().chain(inline.map(str::to_owned)).collect();
+        values.retain(|(other, _)| *other != inline);
         let only_word = matches!(setting.kind, Kind::Choice { words, .. }
             if words.len() == 1);
         // The password from another source is the same password; its reading is tested by the cases.

@@ -22,6 +22,8 @@ impl Class {
     pub(crate) const WRITES: Class = Class(4);
     /// It took longer than the operator's bound.
     pub(crate) const SLOW: Class = Class(8);
+    /// It becomes spans.
+    pub(crate) const TRACED: Class = Class(16);
 
     /// Whether it has one of these properties.
     pub(crate) fn has(self, other: Class) -> bool {

@@ -6,6 +6,8 @@ use std::time::SystemTime;
 use sql::Dialect;
 use stats::digests::DigestName;
 
+use crate::trace::Trace;
+
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -27,7 +29,8 @@ impl Event {
     pub(crate) fn text_bytes(&self) -> usize {
         let Body::Query(query) = &self.body else { return 0 };
         let error = query.error.as_ref().map_or(0, |error| error.text.len());
-        query.text.as_ref().map_or(0, |text| text.bytes.len()) + error
+        let tags = query.trace.as_ref().map_or(0, |trace| trace.text_bytes());
+        query.text.as_ref().map_or(0, |text| text.bytes.len()) + error + tags
     }
 }
 
@@ -161,6 +164,8 @@ pub struct Query {
     pub first_us: u64,
     /// Microseconds from its arrival to its end.
     pub total_us: u64,
+    /// Its trace and its tags.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// A statement's text as the client sent it, up to [`TEXT_BYTES_MAX`], and the way to read it.

@@ -24,6 +24,7 @@ mod redaction;
 mod ring;
 mod sinks;
 mod spool;
+mod trace;
 mod writer;
 
 pub use condition::{Condition, ConditionError};
@@ -37,8 +38,9 @@ pub use recent::{Recent, Tail};
 pub use redaction::{HmacKey, Literals};
 pub use ring::Ring;
 pub use sinks::{
-    FileSettings, HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Rotation, SinkFigures,
-    SinkSettings, SyslogAddress, SyslogSettings, Takes, Target,
+    FileSettings, HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, OtlpSettings, Rotation,
+    SinkFigures, SinkSettings, SyslogAddress, SyslogSettings, Takes, Target,
 };
 pub use spool::{SpoolFigures, SpoolSettings};
+pub use trace::Trace;
 pub use writer::{Events, Settings, StartError};

@@ -13,6 +13,7 @@ use time::format_description::{BorrowedFormatItem, parse_borrowed};
 
 use crate::event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, TurnedAway};
 use crate::redaction::Shows;
+use crate::trace::{Id, Tags, Trace};
 
 /// The version of the lines' form, in their field `v`.
 pub const VERSION: u32 = 1;
@@ -75,6 +76,14 @@ struct QueryFields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     gtid: Option<&'a str>,
     times: Times,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<Id<16>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<Id<8>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    traced: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tags: Option<Tags<'a>>,
 }
 
 #[derive(Serialize)]
@@ -163,6 +172,7 @@ fn query_fields<'a>(query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
     };
     let text = shows.text(query.text.as_ref());
     let text_cut = query.text_cut && text.is_some();
+    let trace = query.trace.as_deref();
     Fields::Query(QueryFields {
         schema: &query.digest.schema,
         command: query.command,
@@ -192,6 +202,10 @@ fn query_fields<'a>(query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
             first: server.map(|_| query.first_us),
             total: query.total_us,
         },
+        trace_id: trace.and_then(|trace| trace.trace_id).map(Id),
+        span_id: trace.and_then(|trace| trace.caller).map(Id),
+        traced: trace.is_some_and(|trace| trace.spans),
+        tags: trace.and_then(Trace::tags),
     })
 }
 

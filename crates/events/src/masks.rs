@@ -75,7 +75,7 @@ impl Masks {
                 });
                 Value::Object(masked.collect())
             }
-            Value::String(text) if TEXTS.contains(&name) || name == "error.text" => self.without(text).into(),
+            Value::String(text) if is_text(name) => self.without(text).into(),
             other => other,
         }
     }
@@ -96,6 +96,10 @@ impl Masks {
         // An expression may have cut a character.
         String::from_utf8_lossy(&kept).into_owned()
     }
+}
+
+fn is_text(name: &str) -> bool {
+    TEXTS.contains(&name) || name == "error.text" || name.starts_with("tags.")
 }
 
 impl PartialEq for Masks {
@@ -153,6 +157,9 @@ mod tests {
         );
         assert_eq!(masked(&[], &["error.text", "error.code"], line).matches("***").count(), 2);
         assert_eq!(masked(&["app"], &[], line), line, "names are masked as fields");
+        let tags = "{\"tags\":{\"route\":\"/users/4711\"}}\n";
+        assert_eq!(masked(&["[0-9]+"], &[], tags), "{\"tags\":{\"route\":\"/users/***\"}}\n");
+        assert_eq!(masked(&[], &["tags"], tags), "{\"tags\":\"***\"}\n");
         assert_eq!(masked(&["x*"], &[], line), line, "nothing is no match");
         // Half a character is no text.
         assert!(masked(&["\\xc3"], &[], line).contains("***\u{fffd}"));

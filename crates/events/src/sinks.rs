@@ -21,6 +21,7 @@ pub use batch::Takes;
 pub use counts::SinkFigures;
 pub use file::FileSettings;
 pub use kafka::{HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls};
+pub use otlp::OtlpSettings;
 pub use rotated::Rotation;
 pub use syslog::{SyslogAddress, SyslogSettings};
 
@@ -30,6 +31,7 @@ mod file;
 mod kafka;
 #[cfg(feature = "kafka")]
 mod kafka_output;
+mod otlp;
 mod output;
 mod rotated;
 mod runner;
@@ -66,6 +68,8 @@ pub enum Target {
     Syslog(SyslogSettings),
     /// Kafka.
     Kafka(KafkaSettings),
+    /// An OpenTelemetry collector.
+    Otlp(OtlpSettings),
 }
 
 impl SinkSettings {
@@ -76,6 +80,7 @@ impl SinkSettings {
             Target::Stdout => "cannot use standard output".to_owned(),
             Target::Syslog(_) => "cannot begin with syslog".to_owned(),
             Target::Kafka(_) => "cannot begin with Kafka".to_owned(),
+            Target::Otlp(_) => "cannot begin with OTLP".to_owned(),
         }
     }
 

@@ -408,7 +408,9 @@ impl Writer {
 fn class(event: &Event) -> Class {
     let Body::Query(query) = &event.body else { return Class::default() };
     let failed = query.error.is_some() || matches!(query.answered_by, AnsweredBy::Lost);
-    Class::QUERY.with(Class::FAILED, failed).with(Class::WRITES, query.writes).with(Class::SLOW, query.slow)
+    let traced = query.trace.as_ref().is_some_and(|trace| trace.spans);
+    let class = Class::QUERY.with(Class::FAILED, failed).with(Class::WRITES, query.writes);
+    class.with(Class::SLOW, query.slow).with(Class::TRACED, traced)
 }
 
 #[cfg(test)]

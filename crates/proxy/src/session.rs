@@ -47,6 +47,7 @@ mod send;
 mod serve;
 mod settle;
 mod statements;
+mod trace;
 mod tracking;
 mod transaction;
 mod transaction_log;

@@ -3,6 +3,7 @@
 mod cluster;
 mod events;
 mod id_columns;
+mod traces;
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;

@@ -161,7 +161,7 @@ pub fn begin_query(out: &mut Vec<u8>, capabilities: Capabilities) {
 }
 
 /// Skips a value of the binary protocol.
-fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Result<(), Malformed> {
+pub(crate) fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Result<(), Malformed> {
     let bytes = match kind & 0xff {
         // TINY, BOOL
         0x01 | 0xf4 => 1,
@@ -182,13 +182,13 @@ fn skip_value(reader: &mut Reader<'_>, kind: u16) -> Result<(), Malformed> {
 
 /// The common beginning of executions and attributes: the values that are NULL, and the types of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parameters<'a> {
-    null_bitmap: &'a [u8],
-    types: Option<&'a [u8]>,
+pub(crate) struct Parameters<'a> {
+    pub(crate) null_bitmap: &'a [u8],
+    pub(crate) types: Option<&'a [u8]>,
 }
 
 impl<'a> Parameters<'a> {
-    fn read(reader: &mut Reader<'a>, count: u64, named: bool) -> Result<Parameters<'a>, Malformed> {
+    pub(crate) fn read(reader: &mut Reader<'a>, count: u64, named: bool) -> Result<Parameters<'a>, Malformed> {
         let count = usize::try_from(count).map_err(|_| Malformed("number of parameters"))?;
         let null_bitmap = reader.bytes(count.div_ceil(8), "null bitmap")?;
         if reader.u8("new parameters flag")? == 0 {
@@ -205,7 +205,7 @@ impl<'a> Parameters<'a> {
         Ok(Parameters { null_bitmap, types: Some(&all[..all.len() - reader.rest().len()]) })
     }
 
-    fn is_null(&self, at: usize) -> bool {
+    pub(crate) fn is_null(&self, at: usize) -> bool {
         self.null_bitmap.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
     }
 }

@@ -10,6 +10,7 @@
 //! [`packet`] and [`codec`] are below all of them. [`compress`] stands between them and the wire where both sides agreed
 //! on it, and a [`proxy_header`] before all else where a proxy in front tells whose connection it is.
 
+pub mod attributes;
 pub mod auth;
 pub mod binlog;
 pub mod capability;

@@ -1,6 +1,7 @@
 //! Executions of prepared statements, also for many rows, and statements with attributes: what is read is written again.
 
 use wire::Capabilities;
+use wire::attributes;
 use wire::command::{BulkExecute, Command, Execute, query_text_at};
 
 use crate::Input;
@@ -15,6 +16,7 @@ pub fn run(data: &[u8]) {
     if let Ok(at) = query_text_at(payload, capabilities) {
         assert!(at <= payload.len());
     }
+    attributes::of_query(payload, capabilities, |name, value| assert!(name.len() + value.len() <= payload.len()));
     let statement = number as u32;
     execute(payload, parameters, statement, capabilities);
     bulk(payload, parameters, statement);
@@ -22,6 +24,8 @@ pub fn run(data: &[u8]) {
 
 fn execute(payload: &[u8], parameters: u16, statement: u32, capabilities: Capabilities) {
     let Ok(execute) = Execute::parse(payload, parameters, capabilities) else { return };
+    let types = execute.types.unwrap_or_default();
+    execute.attributes(types, parameters, |name, value| assert!(name.len() + value.len() <= payload.len()));
     let mut written = Vec::new();
     execute.write(&mut written, statement, execute.types);
     assert_eq!(written.first(), Some(&Command::StmtExecute.byte()));

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use sql::lexer::{Lexer, TokenKind};
 use sql::{
     Access, DIGEST_TEXT_MAX, Dialect, Encoding, Family, Kind, Memo, Modes, NAMES_MAX, NoFunctions, Statement, classify,
-    digest, digest_hash, rewrite, tables, text,
+    digest, digest_hash, only_tags, rewrite, tables, tags, text, without_tags,
 };
 
 use crate::Input;
@@ -41,6 +41,7 @@ pub fn run(data: &[u8]) {
     rewrites(text, &dialect);
     literals(text, &dialect);
     named(text, &dialect, &statement);
+    tagged(text);
 }
 
 /// Gives whether a server could read the text to its end.
@@ -63,6 +64,20 @@ fn spans(text: &[u8], dialect: &Dialect) -> bool {
         let _ = text::user_variable(token, text, dialect);
         let _ = text::string(token, text, dialect);
     }
+}
+
+/// Taking tags away leaves a part of the text, and the tags that are kept apart are the same.
+fn tagged(text: &[u8]) {
+    let without = without_tags(text);
+    assert!(
+        without.len() <= text.len() && (without.is_empty() || text.windows(without.len()).any(|part| part == without))
+    );
+    let shown = |text: &[u8]| {
+        let mut seen = Vec::new();
+        tags(text, |tag| seen.push((tag.name.to_owned(), tag.value.into_owned())));
+        seen
+    };
+    assert_eq!(shown(text), only_tags(text).map_or_else(Vec::new, |kept| shown(&kept)));
 }
 
 /// A digest has its bound, and its hash without it is the same.

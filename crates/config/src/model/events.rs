@@ -164,9 +164,13 @@ pub struct Events {
     pub wait_max: Duration,
     /// The key of hashed literals.
     pub hmac_key: Option<Secret>,
+    /// Names of the tags that events keep.
+    pub tags: Vec<Arc<str>>,
+    /// Of the queries without a trace, one in so many begins one; 0: none.
+    pub trace_sample: u32,
     /// The spool.
     pub spool: Option<EventSpool>,
-    /// The sinks by their names: `file`, `files.NAME`, `stdout`, `syslog.NAME`, `kafka.NAME`.
+    /// The sinks by their names: `file`, `files.NAME`, `stdout`, `syslog.NAME`, `kafka.NAME`, `otlp.NAME`.
     pub sinks: BTreeMap<Arc<str>, EventSink>,
 }
 
@@ -207,6 +211,8 @@ pub enum EventTarget {
     Syslog(EventSyslog),
     /// Kafka.
     Kafka(EventKafka),
+    /// An OpenTelemetry collector.
+    Otlp(EventOtlp),
 }
 
 /// `[events.file]`, `[events.files.NAME]`
@@ -233,6 +239,21 @@ pub struct EventSyslog {
     pub protocol: SyslogProtocol,
     /// The facility.
     pub facility: SyslogFacility,
+}
+
+/// `[events.otlp.NAME]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventOtlp {
+    /// Its address, with `http://` or `https://`.
+    pub endpoint: Arc<str>,
+    /// A header of each request.
+    pub header: Option<(Arc<str>, Secret)>,
+    /// Certificates of authorities; `None` is the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Events are sent as log records.
+    pub logs: bool,
+    /// Queries of recorded traces are sent as spans.
+    pub traces: bool,
 }
 
 /// `[events.kafka.NAME]`
@@ -276,11 +297,16 @@ impl Events {
         self.sinks.values().any(|sink| sink.text != EventText::Form)
     }
 
+    /// Whether a sink takes spans.
+    pub fn has_spans(&self) -> bool {
+        self.sinks.values().any(|sink| matches!(&sink.target, EventTarget::Otlp(otlp) if otlp.traces))
+    }
+
     /// The files, with their keys.
     pub fn files(&self) -> impl Iterator<Item = (String, &EventFile)> {
         self.sinks.iter().filter_map(|(name, sink)| match &sink.target {
             EventTarget::File(file) => Some((format!("events.{name}.path"), file)),
-            EventTarget::Stdout | EventTarget::Syslog(_) | EventTarget::Kafka(_) => None,
+            EventTarget::Stdout | EventTarget::Syslog(_) | EventTarget::Kafka(_) | EventTarget::Otlp(_) => None,
         })
     }
 }

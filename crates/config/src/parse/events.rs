@@ -1,6 +1,7 @@
 //! `[events]`
 
 mod kafka;
+mod otlp;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +45,11 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
         let message = "a sink with `text = \"hmac\"` needs a key, as in hmac_key_file = \"/etc/sqluice/hmac-key\"";
         reader.problem(table.place(&keys::HMAC_KEY), table.key(&keys::HMAC_KEY), message);
     }
-    Events { queries, slow, sample, node, when_full, wait_max, hmac_key, spool, sinks }
+    let (tags, trace_sample) = (otlp::read_tags(reader, &table), 0);
+    let events =
+        Events { queries, slow, sample, node, when_full, wait_max, hmac_key, tags, trace_sample, spool, sinks };
+    let trace_sample = otlp::read_sample(reader, &table, events.has_spans());
+    Events { trace_sample, ..events }
 }
 
 fn read_hmac_key(reader: &mut Reader, table: &Table) -> Option<Secret> {
@@ -113,6 +118,11 @@ fn read_sinks(reader: &mut Reader, events: &Table, none_is_slow: bool) -> BTreeM
     for (name, table) in reader.named(events, &keys::kafka::KAFKA, name_good) {
         if let Some(kafka) = kafka::read(reader, &table) {
             add(reader, format!("kafka.{name}").into(), &table, EventTarget::Kafka(kafka));
+        }
+    }
+    for (name, table) in reader.named(events, &keys::otlp::OTLP, name_good) {
+        if let Some(otlp) = otlp::read(reader, &table) {
+            add(reader, format!("otlp.{name}").into(), &table, EventTarget::Otlp(otlp));
         }
     }
     sinks
@@ -195,7 +205,7 @@ mod tests {
     use super::*;
     use crate::MemorySource;
 
-    fn parsed(extra: &str) -> Result<crate::Loaded, crate::Errors> {
+    pub(super) fn parsed(extra: &str) -> Result<crate::Loaded, crate::Errors> {
         let text = format!(
             "[cluster.main]\nkind = \"standalone\"\nmonitor = {{ user = \"m\", password = \"p\" }}\n\
              servers.a = {{ address = \"h:1\" }}\n[listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n{extra}"
@@ -214,6 +224,8 @@ mod tests {
             when_full: EventsWhenFull::Drop,
             wait_max: Duration::from_secs(10),
             hmac_key: None,
+            tags: events.tags.clone(),
+            trace_sample: 0,
             spool: None,
             sinks: BTreeMap::new(),
         };

@@ -1,6 +1,7 @@
 //! `[events]`
 
 pub mod kafka;
+pub mod otlp;
 
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, whole};
 use crate::{EventQueries, EventText, EventsWhenFull, SinkQueries, SyslogFacility, SyslogProtocol};
@@ -9,7 +10,8 @@ use crate::{EventQueries, EventText, EventsWhenFull, SinkQueries, SyslogFacility
 pub const MASKS_MAX: usize = 64;
 
 /// Fields that can be masked.
-pub const MASKED_FIELDS: [&str; 8] = ["client", "user", "schema", "form", "text", "reason", "order", "error.text"];
+pub const MASKED_FIELDS: [&str; 9] =
+    ["client", "user", "schema", "form", "text", "reason", "order", "error.text", "tags"];
 
 /// `[events]`
 pub static EVENTS: Section = Section {
@@ -17,8 +19,20 @@ pub static EVENTS: Section = Section {
     form: Form::Single,
     doc: "Events: one JSON object for each login, refused login and end of a session, and for the queries that are \
           chosen here (docs/guides/query-log.md). `sqluice log tail` shows the last ones.",
-    settings: &[&QUERIES, &SLOW, &SAMPLE, &NODE, &WHEN_FULL, &WAIT_MAX, &HMAC_KEY, &HMAC_KEY_FILE, &HMAC_KEY_ENV],
-    sections: &[&SPOOL, &FILE, &FILES, &STDOUT, &SYSLOG, &kafka::KAFKA],
+    settings: &[
+        &QUERIES,
+        &SLOW,
+        &SAMPLE,
+        &NODE,
+        &TAGS,
+        &TRACE_SAMPLE,
+        &WHEN_FULL,
+        &WAIT_MAX,
+        &HMAC_KEY,
+        &HMAC_KEY_FILE,
+        &HMAC_KEY_ENV,
+    ],
+    sections: &[&SPOOL, &FILE, &FILES, &STDOUT, &SYSLOG, &kafka::KAFKA, &otlp::OTLP],
 };
 
 /// `queries`
@@ -60,6 +74,22 @@ pub static NODE: Setting = live(
 )
 .example("\"proxy-1\"");
 
+/// `tags`
+pub static TAGS: Setting = live(
+    "tags",
+    Kind::Text { default: Some("application, controller, action, route, framework, db_driver, job"), max: 1024 },
+    "Names of the tags that events keep, with commas between: clients send them in a comment (sqlcommenter, marginalia) \
+     or as attributes of a query. Values are kept up to 256 bytes. `off` is none.",
+);
+/// `trace_sample`
+pub static TRACE_SAMPLE: Setting = limit(
+    "trace_sample",
+    0,
+    1_000_000,
+    "off",
+    "Of the queries that come without a trace, one in so many begins a trace of its own. It needs a sink with `traces` \
+     (`[events.otlp.NAME]`).",
+);
 /// `when_full`
 pub static WHEN_FULL: Setting = live(
     "when_full",

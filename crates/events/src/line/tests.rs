@@ -49,6 +49,7 @@ fn query() -> Query {
         wait_us: 10,
         first_us: 200,
         total_us: 300,
+        trace: None,
     }
 }
 

@@ -7,6 +7,7 @@ use super::batch::Batch;
 use super::file::FileOutput;
 #[cfg(feature = "kafka")]
 use super::kafka_output::KafkaOutput;
+use super::otlp::OtlpOutput;
 use super::stdout::StdoutOutput;
 use super::syslog::SyslogOutput;
 
@@ -16,6 +17,7 @@ pub(super) enum Output {
     File(FileOutput),
     Stdout(StdoutOutput),
     Syslog(SyslogOutput),
+    Otlp(Box<OtlpOutput>),
     #[cfg(feature = "kafka")]
     Kafka(Box<KafkaOutput>),
 }
@@ -27,6 +29,7 @@ impl Output {
             Target::File(file) => Ok(Output::File(FileOutput::open(file)?)),
             Target::Stdout => Ok(Output::Stdout(StdoutOutput::open()?)),
             Target::Syslog(syslog) => Ok(Output::Syslog(SyslogOutput::new(syslog, node))),
+            Target::Otlp(otlp) => Ok(Output::Otlp(Box::new(OtlpOutput::open(otlp)?))),
             #[cfg(feature = "kafka")]
             Target::Kafka(kafka) => Ok(Output::Kafka(Box::new(KafkaOutput::open(kafka)?))),
             #[cfg(not(feature = "kafka"))]
@@ -40,6 +43,7 @@ impl Output {
             Output::File(file) => file.write(batch).map(|()| 0),
             Output::Stdout(stdout) => stdout.write(batch).map(|()| 0),
             Output::Syslog(syslog) => syslog.write(batch, node),
+            Output::Otlp(otlp) => otlp.write(batch, node),
             #[cfg(feature = "kafka")]
             Output::Kafka(kafka) => kafka.write(batch, node),
         }
@@ -49,7 +53,8 @@ impl Output {
     pub(super) fn upkeep(&mut self) -> io::Result<()> {
         match self {
             Output::File(file) => file.upkeep(),
-            Output::Stdout(_) => Ok(()),
+            // A request is over with its write.
+            Output::Stdout(_) | Output::Otlp(_) => Ok(()),
             // It connects again on threads of its own.
             #[cfg(feature = "kafka")]
             Output::Kafka(_) => Ok(()),

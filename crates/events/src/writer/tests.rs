@@ -42,6 +42,7 @@ fn event(session: u32) -> Event {
             wait_us: 1,
             first_us: 2,
             total_us: 3,
+            trace: None,
         }),
     }
 }

@@ -8,6 +8,7 @@ use stats::digests::{CacheSaid, Counted, DigestName, Ran, RanBy};
 use wire::command::Command;
 use wire::exchange::Expect;
 
+use super::client::Request;
 use super::event::Relayed;
 use super::local::Answered;
 use super::query::{Arrived, Query, QueryText};
@@ -66,6 +67,9 @@ pub(super) trait Finished {
     /// The name of its command.
     fn command(&self) -> &'static str;
 
+    /// The packets that it came in.
+    fn request(&self) -> &Request;
+
     /// The rule that decided.
     fn rule(&self) -> Option<&Arc<str>>;
 
@@ -112,6 +116,10 @@ impl Finished for Query<'_> {
         self.command.word()
     }
 
+    fn request(&self) -> &Request {
+        self.request
+    }
+
     fn rule(&self) -> Option<&Arc<str>> {
         self.plan.rule().map(|action| &action.name)
     }
@@ -140,8 +148,8 @@ pub(super) struct FoundByBytes<'q> {
     pub digest: u64,
     /// Its text.
     pub text: &'q [u8],
-    /// Its command.
-    pub command: Command,
+    /// The packets that it came in.
+    pub request: &'q Request,
     /// The rule that has the cache answer it.
     pub rule: Option<&'q Arc<str>>,
     /// The choice of the rule that decides whether it becomes an event.
@@ -174,7 +182,12 @@ impl Finished for FoundByBytes<'_> {
     }
 
     fn command(&self) -> &'static str {
-        self.command.word()
+        let byte = self.request.payload().first();
+        byte.and_then(|byte| Command::from_byte(*byte)).unwrap_or(Command::Query).word()
+    }
+
+    fn request(&self) -> &Request {
+        self.request
     }
 
     fn rule(&self) -> Option<&Arc<str>> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use config::{LogMode, RuleLog};
-use events::{AnsweredBy, Body, ByRule, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX, Text};
+use events::{AnsweredBy, Body, ByRule, Client, Ended, Event, Login, ServerError, TEXT_BYTES_MAX, Text, Trace};
 use route::Route;
 use stats::digests::{DigestName, Ran, RanBy};
 use stats::micros;
@@ -161,9 +161,7 @@ impl Session {
         let total_us = query.arrived().map_or(0, |arrived| micros(over.saturating_duration_since(arrived.at)));
         let error = error(&end, filter.texts);
         let failed = error.is_some() || matches!(end, End::Lost(_));
-        if !filter.takes(query.log().map(by_rule), self.env.handle.id, query.writes(), failed, total_us) {
-            return;
-        }
+        let Some(trace) = self.chosen(filter, query, failed, total_us) else { return };
         let text = if filter.texts { query.text(self) } else { None };
         let cut_text = |text: QueryText<'_>| Text {
             bytes: text.bytes.get(..TEXT_BYTES_MAX).unwrap_or(text.bytes).into(),
@@ -194,8 +192,28 @@ impl Session {
                 None => ran.map_or(0, |ran| ran.time_us),
             }),
             total_us,
+            trace,
         });
         self.env.put_event(client.clone(), body);
+    }
+
+    /// The trace of a query, if it has one; nothing at all if the query becomes no event. One that becomes spans is always an event,
+    /// unless a rule says that it is none.
+    fn chosen(
+        &self,
+        filter: events::Filter,
+        query: &impl Finished,
+        failed: bool,
+        total_us: u64,
+    ) -> Option<Option<Box<Trace>>> {
+        let rule = query.log().map(by_rule);
+        if rule == Some(ByRule::Never) {
+            return None;
+        }
+        let before = self.env.worker.events.traces.makes_spans().then(|| self.trace_of(query));
+        let is_traced = before.iter().flatten().any(|trace| trace.spans);
+        let takes = || filter.takes(rule, self.env.handle.id, query.writes(), failed, total_us);
+        (is_traced || takes()).then(|| before.unwrap_or_else(|| self.trace_of(query)))
     }
 
     /// Bytes of the reply, as far as they are with the client or on their way to it.

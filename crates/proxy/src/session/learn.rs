@@ -265,6 +265,7 @@ impl Session {
                         dialect: self.facts().dialect,
                         statement: query.statement.clone(),
                         long_form: query.long_form(),
+                        tags: query.text().and_then(|text| sql::only_tags(text.bytes)),
                     }),
                     parameters: prepared.parameters,
                     types: None,

@@ -31,6 +31,8 @@ pub struct PreparedText {
     pub statement: Rc<Statement>,
     /// The form of a long text.
     pub long_form: Option<String>,
+    /// The comments with tags that the client's text had.
+    pub tags: Option<Box<[u8]>>,
 }
 
 /// One prepared statement of a client.

@@ -10,6 +10,8 @@ use tokio::sync::Notify;
 /// Steps of a wait for room.
 const ROOM_STEP: Duration = Duration::from_millis(5);
 
+use super::traces::Traces;
+
 /// The way of a worker's events. Without a ring there are none.
 #[derive(Debug, Default)]
 pub struct WorkerEvents {
@@ -25,6 +27,8 @@ pub struct WorkerEvents {
     given_up: Cell<bool>,
     /// The filter, or a rule, may take a query.
     takes_queries: Cell<bool>,
+    /// The spans of queries, and their tags.
+    pub traces: Traces,
 }
 
 impl WorkerEvents {
@@ -44,6 +48,7 @@ impl WorkerEvents {
         let slow_us = stats::micros(settings.slow);
         let filter = Filter { queries, slow_us, sample: settings.sample, texts: settings.has_texts() };
         self.filter.set(filter);
+        self.traces.take_settings(settings);
         self.note_takes_queries();
     }
 
@@ -54,7 +59,7 @@ impl WorkerEvents {
     }
 
     fn note_takes_queries(&self) {
-        let takes = !self.filter.get().is_off() || self.rules_log.get();
+        let takes = !self.filter.get().is_off() || self.rules_log.get() || self.traces.makes_spans();
         self.takes_queries.set(self.ring.is_some() && takes);
     }
 

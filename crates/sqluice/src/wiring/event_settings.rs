@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{Config, EventKafka, EventSink, EventTarget, EventText, EventsWhenFull, SinkQueries, SyslogProtocol};
+use config::{
+    Config, EventKafka, EventOtlp, EventSink, EventTarget, EventText, EventsWhenFull, SinkQueries, SyslogProtocol,
+};
 use events::{
-    FileSettings, HmacKey, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Literals, Masks, Rotation,
-    SinkSettings, SpoolSettings, SyslogAddress, SyslogSettings, Takes, Target,
+    FileSettings, HmacKey, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Literals, Masks, OtlpSettings,
+    Rotation, SinkSettings, SpoolSettings, SyslogAddress, SyslogSettings, Takes, Target,
 };
 
 /// The settings of events.
@@ -45,7 +47,15 @@ fn sink_settings(name: &str, sink: &EventSink) -> Result<SinkSettings, String> {
         EventText::Text => Literals::All,
     };
     let masks = Masks::new(&sink.mask, &sink.mask_fields)?;
-    Ok(SinkSettings { name: name.to_owned(), takes, literals, masks, target: target(&sink.target) })
+    let (target, takes) = match &sink.target {
+        EventTarget::Otlp(otlp) => {
+            // Spans are of queries that the sink's choice may leave out: it chooses by itself.
+            let logs = if otlp.logs { Some(takes) } else { None };
+            (Target::Otlp(otlp_settings(otlp, logs)), if otlp.traces { Takes::All } else { takes })
+        }
+        other => (target(other), takes),
+    };
+    Ok(SinkSettings { name: name.to_owned(), takes, literals, masks, target })
 }
 
 fn target(target: &EventTarget) -> Target {
@@ -69,6 +79,18 @@ fn target(target: &EventTarget) -> Target {
             Target::Syslog(SyslogSettings { address, facility: syslog.facility.number() })
         }
         EventTarget::Kafka(kafka) => Target::Kafka(kafka_settings(kafka)),
+        EventTarget::Otlp(otlp) => Target::Otlp(otlp_settings(otlp, Some(Takes::All))),
+    }
+}
+
+fn otlp_settings(otlp: &EventOtlp, logs: Option<Takes>) -> OtlpSettings {
+    let text = |value: &config::Secret| String::from_utf8_lossy(value.expose()).into_owned();
+    OtlpSettings {
+        endpoint: otlp.endpoint.as_ref().to_owned(),
+        header: otlp.header.as_ref().map(|(name, value)| (name.as_ref().to_owned(), text(value))),
+        ca_file: otlp.ca_file.clone(),
+        logs,
+        spans: otlp.traces,
     }
 }
 

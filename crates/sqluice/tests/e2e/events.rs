@@ -1,14 +1,17 @@
 //! Events: each query and login in a file and in the API, none with a literal.
 
 mod admin;
+mod collector;
 mod figures;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod otlp;
 mod receiver;
 mod redaction;
 mod rules;
 mod sinks;
 mod spool;
+mod tags;
 mod waits;
 
 use std::path::Path;

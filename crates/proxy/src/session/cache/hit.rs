@@ -142,10 +142,9 @@ impl Session {
             Hit::Kept(answer) => answer.reply().map_or(0, <[u8]>::len),
         };
         remembered.count();
-        let command = if execution.is_some() { Command::StmtExecute } else { Command::Query };
         let (digest, rule) = (summary.digest, Some(&action.name));
         let log = remembered.log();
-        let query = FoundByBytes { digest, text, command, rule, log, state: prepared_in };
+        let query = FoundByBytes { digest, text, request, rule, log, state: prepared_in };
         self.note_answer(&query, cache, summary, bytes, now);
         Some(hit)
     }

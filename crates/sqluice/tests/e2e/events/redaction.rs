@@ -5,6 +5,7 @@ use std::path::Path;
 use lab::Family;
 use serde_json::Value;
 
+use super::collector::Collector;
 use super::{KEY, SECRET, event, form_begins, lines, speak, start_with};
 use crate::statements;
 use crate::support::{all, error, http_with, until};
@@ -12,14 +13,26 @@ use crate::support::{all, error, http_with, until};
 /// It must be seen nowhere.
 const HMAC_KEY: &str = "eight and eight and eight";
 
-/// Four files: forms, hashes, masked texts, and texts.
-fn sections(folder: &Path, key: &str) -> String {
+/// Collectors of OpenTelemetry, and the settings of their sinks.
+const COLLECTORS: [(&str, &str); 3] = [
+    ("form", ""),
+    ("hmac", "text = \"hmac\""),
+    ("masked", "text = \"text\"\nmask = ['Zecret9', '5a656[0-9]*']\nmask_fields = [\"client\"]"),
+];
+
+/// Four files: forms, hashes, masked texts, and texts; and the collectors, which have spans of all queries as well.
+fn sections(folder: &Path, key: &str, collectors: &[Collector]) -> String {
+    let sink = |((name, settings), collector): (&(&str, &str), &Collector)| {
+        let endpoint = format!("endpoint = \"http://127.0.0.1:{}\"", collector.port);
+        format!("[events.otlp.{name}]\n{endpoint}\ntraces = true\n{settings}\n")
+    };
+    let otlp: String = COLLECTORS.iter().zip(collectors).map(sink).collect();
     std::fs::write(folder.join("hmac-key"), format!("{key}\n")).unwrap();
     format!(
-        "[events]\nqueries = \"all\"\nhmac_key_file = \"{0}/hmac-key\"\n[events.file]\npath = \"{0}/form\"\n\
+        "[events]\nqueries = \"all\"\ntrace_sample = 1\nhmac_key_file = \"{0}/hmac-key\"\n[events.file]\npath = \"{0}/form\"\n\
          [events.files.hmac]\npath = \"{0}/hmac\"\ntext = \"hmac\"\n[events.files.text]\npath = \"{0}/text\"\ntext = \"text\"\n\
          [events.files.masked]\npath = \"{0}/masked\"\ntext = \"text\"\nmask = ['{SECRET}', '5a656[0-9]*']\n\
-         mask_fields = [\"client\"]\n",
+         mask_fields = [\"client\"]\n{otlp}",
         folder.display()
     )
 }
@@ -29,10 +42,31 @@ fn hashes(line: &Value) -> Vec<String> {
     text.split('\'').filter(|part| part.starts_with("hmac:")).map(str::to_owned).collect()
 }
 
+/// No literal is in any part of a record or of a span.
+async fn check_collectors(collectors: &[Collector]) {
+    for ((name, _), collector) in COLLECTORS.iter().zip(collectors) {
+        let shown = until("the last query in records and spans", async || {
+            let got = collector.got.lock().unwrap();
+            let all = (format!("{:#?}", got.logs), format!("{:#?}", got.spans));
+            (all.0.contains("AS last_one") && all.1.contains("AS last_one")).then_some(all)
+        })
+        .await;
+        for part in [shown.0, shown.1] {
+            let leaked: Vec<&str> =
+                part.lines().filter(|line| line.contains(SECRET) || line.contains("5a6563")).collect();
+            assert!(leaked.is_empty(), "{name}: {leaked:#?}");
+            let has = |text: &str| part.contains(text);
+            assert_eq!((has("'hmac:"), has("v = '***' AND id < 5")), (*name == "hmac", *name == "masked"), "{name}");
+            assert_eq!(has("Duplicate entry"), *name == "masked", "{name}");
+        }
+    }
+}
+
 async fn check(family: Family) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let mut front = start_with(family, "e2e_events_hmac", &sections(folder.path(), HMAC_KEY)).await;
+    let collectors = COLLECTORS.map(|_| Collector::start());
+    let mut front = start_with(family, "e2e_events_hmac", &sections(folder.path(), HMAC_KEY, &collectors)).await;
     speak(&front, "e2e_events_hmac").await;
     let mut client = statements::within(&front, "e2e_events_hmac").await;
     all(&mut client, "SELECT id FROM items WHERE v = 'Zecret9' AND id < 5").await;
@@ -49,6 +83,7 @@ async fn check(family: Family) {
         let leaked: Vec<&str> = text.lines().filter(|line| line.contains(SECRET) || line.contains("5a6563")).collect();
         assert!(leaked.is_empty(), "{name}: {leaked:#?}");
     }
+    check_collectors(&collectors).await;
     assert!(read("text").contains(SECRET) && !read("form").contains("\"text\""));
 
     // Equal values are found by their hashes, in other statements and quotes, too.
@@ -67,7 +102,7 @@ async fn check(family: Family) {
     assert_eq!(numbers("masked")[..20], numbers("text")[..20]);
 
     // With another key they are others; both keys are seen nowhere.
-    front.reload(|setup| setup.more = sections(folder.path(), "another key, as long"));
+    front.reload(|setup| setup.more = sections(folder.path(), "another key, as long", &collectors));
     until("another hash of the same value", async || {
         all(&mut client, "SELECT id FROM items WHERE v = 'Zecret9' AND id < 5").await;
         let now = lines(&path("hmac")).into_iter().rev().find(|line| form_begins(line, "SELECT id FROM items WHERE v"));

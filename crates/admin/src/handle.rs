@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::error::StartError;
 use super::history;
 use super::listener::{self, Bound};
+use super::metrics;
 use super::router;
 use super::secured::AdminTls;
 use super::shared::{Shared, Sources};
@@ -74,6 +75,12 @@ impl AdminHandle {
     pub fn note_reload(&self, is_good: bool, words: String) {
         self.shared.reloads.note(is_good);
         self.shared.record.event("reload", words);
+    }
+
+    /// Makes the page of metrics, for whoever sends it elsewhere.
+    pub fn metrics_page(&self) -> impl Fn() -> String + Send + 'static {
+        let shared = self.shared.clone();
+        move || metrics::render(&shared)
     }
 
     /// Says that the process takes no new clients: `/readyz` fails from now on, all else goes on.

@@ -100,7 +100,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let log = read_log(reader, root);
     let mut places = checks::Places::default();
     let admin = admin::read(reader, root, &mut places);
-    let events = events::read(reader, root);
+    let events = events::read(reader, root, admin.is_some());
     let history = history::read(reader, root, admin.is_some());
     let cache = reader.table(root, &cache_keys::CACHE);
     let cache = Cache {

@@ -38,8 +38,8 @@ pub use recent::{Recent, Tail};
 pub use redaction::{HmacKey, Literals};
 pub use ring::Ring;
 pub use sinks::{
-    FileSettings, HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, OtlpSettings, Rotation,
-    SinkFigures, SinkSettings, SyslogAddress, SyslogSettings, Takes, Target,
+    FileSettings, HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, MetricsPush, OtlpSettings,
+    PushTarget, Rotation, SinkFigures, SinkSettings, SyslogAddress, SyslogSettings, Takes, Target,
 };
 pub use spool::{SpoolFigures, SpoolSettings};
 pub use trace::Trace;

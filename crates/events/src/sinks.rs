@@ -21,7 +21,7 @@ pub use batch::Takes;
 pub use counts::SinkFigures;
 pub use file::FileSettings;
 pub use kafka::{HAS_KAFKA, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls};
-pub use otlp::OtlpSettings;
+pub use otlp::{MetricsPush, OtlpSettings, PushTarget};
 pub use rotated::Rotation;
 pub use syslog::{SyslogAddress, SyslogSettings};
 

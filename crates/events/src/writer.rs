@@ -219,8 +219,13 @@ fn open_spool(settings: &Settings, flow: &Arc<Flow>, in_files: u64) -> Result<(O
 
 /// The name of the process in its lines.
 fn node(settings: &Settings) -> String {
-    if !settings.node.is_empty() {
-        return settings.node.clone();
+    node_name(&settings.node)
+}
+
+/// The name that the operator chose, or that of the machine.
+pub(crate) fn node_name(chosen: &str) -> String {
+    if !chosen.is_empty() {
+        return chosen.to_owned();
     }
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -18,13 +18,13 @@ use anyhow::Context as _;
 use config::Config;
 use console::ConsoleHandle;
 use control::{ClusterLink, ControlHandle, Plans};
-use events::{Admin, Events};
+use events::{Admin, Events, MetricsPush};
 use facts::published::Published;
 use net::tls::{ClientTls, ClientTlsOptions};
 use proxy::Proxy;
 
 use self::admin_tls::OperatorTls;
-use self::event_settings::event_settings;
+use self::event_settings::{event_settings, push_targets};
 use self::sessions::OperatedSessions;
 use crate::limits;
 
@@ -49,6 +49,7 @@ pub struct Running {
     plans: Arc<Plans>,
     tier: Option<Arc<tier::Tier>>,
     events: Arc<Events>,
+    push: Option<MetricsPush>,
 }
 
 impl Running {
@@ -69,7 +70,22 @@ impl Running {
         proxy.share_files(shares);
         match operate(&config, &links, &proxy, tier.as_ref(), &events) {
             Ok(Operated { control, admin, console, operator_tls, plans }) => {
-                Ok(Running { config, published, proxy, control, admin, console, operator_tls, plans, tier, events })
+                let push = None;
+                let mut running = Running {
+                    config,
+                    published,
+                    proxy,
+                    control,
+                    admin,
+                    console,
+                    operator_tls,
+                    plans,
+                    tier,
+                    events,
+                    push,
+                };
+                running.push_metrics();
+                Ok(running)
             }
             Err(error) => {
                 end(&proxy).await;
@@ -139,8 +155,22 @@ impl Running {
         self.plans.reload(&effective, &links);
         self.events.reload(event_settings);
         self.config = effective;
+        self.push_metrics();
         self.note_reload(true, format!("the configuration was read again: {}", reloaded.changes));
         Ok(reloaded)
+    }
+
+    /// Has metrics pushed to the collectors that the configuration names. Without one there is no thread for it.
+    fn push_metrics(&mut self) {
+        let targets = push_targets(&self.config);
+        match (&self.push, &self.admin) {
+            (Some(push), _) => push.reload(targets),
+            (None, Some(admin)) if !targets.is_empty() => {
+                let started = MetricsPush::start(admin.metrics_page(), targets);
+                self.push = started.inspect_err(|error| tracing::error!(%error, "no thread that pushes metrics")).ok();
+            }
+            (None, _) => {}
+        }
     }
 
     /// Shows on the page's timeline that the configuration was read again, and makes an event of it.
@@ -170,6 +200,9 @@ impl Running {
     pub async fn stop(self) {
         end(&self.proxy).await;
         self.events.stop();
+        if let Some(push) = self.push {
+            push.stop();
+        }
         // Nothing is written any more.
         if let Some(tier) = &self.tier {
             tier.stop();

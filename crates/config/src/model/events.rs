@@ -254,6 +254,8 @@ pub struct EventOtlp {
     pub logs: bool,
     /// Queries of recorded traces are sent as spans.
     pub traces: bool,
+    /// The time from push to push of metrics; zero: none.
+    pub metrics: Duration,
 }
 
 /// `[events.kafka.NAME]`

@@ -21,7 +21,7 @@ const SINKS_MAX: usize = 32;
 /// Least bytes of the key of hashed literals.
 const HMAC_KEY_MIN: usize = 16;
 
-pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
+pub(super) fn read(reader: &mut Reader, root: &Table, has_admin: bool) -> Events {
     let table = reader.table(root, &keys::EVENTS);
     let queries =
         reader.choice(&table, &keys::QUERIES, EventQueries::ALL, EventQueries::word).unwrap_or(EventQueries::Off);
@@ -37,7 +37,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table) -> Events {
     }
     let hmac_key = read_hmac_key(reader, &table);
     let spool = read_spool(reader, &table);
-    let sinks = read_sinks(reader, &table, slow.is_zero());
+    let sinks = read_sinks(reader, &table, slow.is_zero(), has_admin);
     if sinks.len() > SINKS_MAX {
         reader.problem(table.place(&keys::QUERIES), table.path(), format!("there are more than {SINKS_MAX} sinks"));
     }
@@ -76,7 +76,12 @@ fn read_spool(reader: &mut Reader, events: &Table) -> Option<EventSpool> {
     Some(EventSpool { path: path?, max_bytes, max_age })
 }
 
-fn read_sinks(reader: &mut Reader, events: &Table, none_is_slow: bool) -> BTreeMap<Arc<str>, EventSink> {
+fn read_sinks(
+    reader: &mut Reader,
+    events: &Table,
+    none_is_slow: bool,
+    has_admin: bool,
+) -> BTreeMap<Arc<str>, EventSink> {
     let mut sinks: BTreeMap<Arc<str>, EventSink> = BTreeMap::new();
     let mut paths: Vec<std::path::PathBuf> = Vec::new();
     let mut add = |reader: &mut Reader, name: Arc<str>, table: &Table, target: EventTarget| {
@@ -121,7 +126,7 @@ fn read_sinks(reader: &mut Reader, events: &Table, none_is_slow: bool) -> BTreeM
         }
     }
     for (name, table) in reader.named(events, &keys::otlp::OTLP, name_good) {
-        if let Some(otlp) = otlp::read(reader, &table) {
+        if let Some(otlp) = otlp::read(reader, &table, has_admin) {
             add(reader, format!("otlp.{name}").into(), &table, EventTarget::Otlp(otlp));
         }
     }

@@ -16,11 +16,15 @@ use crate::block::{Class, micros};
 
 mod collector;
 mod message;
+mod metric_message;
+mod metrics;
+mod push;
 mod record;
 mod spans;
 
 use collector::{Collector, Refused, Signal};
 use message::{Log, Span};
+pub use push::{MetricsPush, PushTarget};
 
 /// An event's line.
 type Line = Map<String, Value>;

@@ -8,7 +8,7 @@ use config::{
 };
 use events::{
     FileSettings, HmacKey, KafkaKey, KafkaLogin, KafkaSasl, KafkaSettings, KafkaTls, Literals, Masks, OtlpSettings,
-    Rotation, SinkSettings, SpoolSettings, SyslogAddress, SyslogSettings, Takes, Target,
+    PushTarget, Rotation, SinkSettings, SpoolSettings, SyslogAddress, SyslogSettings, Takes, Target,
 };
 
 /// The settings of events.
@@ -51,7 +51,12 @@ fn sink_settings(name: &str, sink: &EventSink) -> Result<SinkSettings, String> {
         EventTarget::Otlp(otlp) => {
             // Spans are of queries that the sink's choice may leave out: it chooses by itself.
             let logs = if otlp.logs { Some(takes) } else { None };
-            (Target::Otlp(otlp_settings(otlp, logs)), if otlp.traces { Takes::All } else { takes })
+            let takes = match (otlp.traces, otlp.logs) {
+                (true, _) => Takes::All,
+                (false, true) => takes,
+                (false, false) => Takes::Off,
+            };
+            (Target::Otlp(otlp_settings(otlp, logs)), takes)
         }
         other => (target(other), takes),
     };
@@ -81,6 +86,21 @@ fn target(target: &EventTarget) -> Target {
         EventTarget::Kafka(kafka) => Target::Kafka(kafka_settings(kafka)),
         EventTarget::Otlp(otlp) => Target::Otlp(otlp_settings(otlp, Some(Takes::All))),
     }
+}
+
+/// The collectors that get metrics.
+pub(super) fn push_targets(config: &Config) -> Vec<PushTarget> {
+    let node = config.events.node.as_deref().unwrap_or_default();
+    let target = |(name, sink): (&Arc<str>, &EventSink)| match &sink.target {
+        EventTarget::Otlp(otlp) if !otlp.metrics.is_zero() => Some(PushTarget {
+            name: name.as_ref().to_owned(),
+            every: otlp.metrics,
+            node: node.to_owned(),
+            otlp: otlp_settings(otlp, None),
+        }),
+        _ => None,
+    };
+    config.events.sinks.iter().filter_map(target).collect()
 }
 
 fn otlp_settings(otlp: &EventOtlp, logs: Option<Takes>) -> OtlpSettings {

@@ -1,6 +1,7 @@
 //! `[events.otlp.NAME]`, and the settings of traces in `[events]`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::parse::secrets;
 use crate::read::{Reader, Table};
@@ -13,9 +14,10 @@ const TAGS_MAX: usize = 16;
 /// Longest name of a tag.
 const TAG_BYTES_MAX: usize = 64;
 
-pub(super) fn read(reader: &mut Reader, table: &Table) -> Option<EventOtlp> {
+pub(super) fn read(reader: &mut Reader, table: &Table, has_admin: bool) -> Option<EventOtlp> {
     let endpoint = reader.text(table, &keys::ENDPOINT);
     let (logs, traces) = (reader.flag(table, &keys::LOGS), reader.flag(table, &keys::TRACES));
+    let metrics = Duration::from_secs(reader.number(table, &keys::METRICS).into());
     let header = read_header(reader, table);
     let ca_file = secrets::certificate(reader, table, &keys::CA_FILE).map(|pem| pem.path);
     let endpoint = endpoint?;
@@ -34,14 +36,17 @@ pub(super) fn read(reader: &mut Reader, table: &Table) -> Option<EventOtlp> {
     if encrypted.is_none() && ca_file.is_some() {
         wrong(&keys::CA_FILE, "it has no effect without `https://` in `endpoint`");
     }
-    if !logs && !traces {
-        wrong(&keys::LOGS, "without `logs` and `traces` nothing is sent");
+    if !logs && !traces && metrics.is_zero() {
+        wrong(&keys::LOGS, "without `logs`, `traces` and `metrics_s` nothing is sent");
+    }
+    if !metrics.is_zero() && !has_admin {
+        wrong(&keys::METRICS, "metrics are made by the admin listener: set admin.address");
     }
     if encrypted.is_none() && header.is_some() {
         let message = "without `https` the header is readable on its way";
         reader.warn(table.place(&keys::HEADER), table.key(&keys::HEADER), message);
     }
-    Some(EventOtlp { endpoint, header, ca_file, logs, traces })
+    Some(EventOtlp { endpoint, header, ca_file, logs, traces, metrics })
 }
 
 fn read_header(reader: &mut Reader, table: &Table) -> Option<(Arc<str>, Secret)> {
@@ -120,6 +125,7 @@ mod tests {
         }
         for (more, error) in [
             ("logs = false\n", "nothing is sent"),
+            ("metrics_s = 5\n", "set admin.address"),
             ("ca_file = \"/x\"\n", "no effect without `https://`"),
             ("header = \"a b\"\nheader_value = \"x\"\n", "the name of a header"),
             ("header = \"a\"\n", "the header has no value"),

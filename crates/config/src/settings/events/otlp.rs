@@ -1,18 +1,19 @@
 //! `[events.otlp.NAME]`
 
-use super::super::{Form, Kind, Section, Setting, live};
+use super::super::{Form, Kind, Section, Setting, Unit, live, whole};
 use super::{MASK, MASK_FIELDS, SINK_QUERIES, TEXT};
 
 /// `otlp` of the events
 pub static OTLP: Section = Section {
     key: "otlp",
     form: Form::Named,
-    doc: "OpenTelemetry collectors: each event as a log record, and queries of recorded traces as spans, in OTLP over \
-          HTTP (protobuf).",
+    doc: "OpenTelemetry collectors: each event as a log record, queries of recorded traces as spans, and metrics, in OTLP \
+          over HTTP (protobuf).",
     settings: &[
         &ENDPOINT,
         &LOGS,
         &TRACES,
+        &METRICS,
         &SINK_QUERIES,
         &TEXT,
         &MASK,
@@ -30,7 +31,7 @@ pub static OTLP: Section = Section {
 pub static ENDPOINT: Setting = live(
     "endpoint",
     Kind::Text { default: None, max: 512 },
-    "The address of the collector, with `http://` or `https://`. Sqluice adds `/v1/logs` and `/v1/traces`.",
+    "The address of the collector, with `http://` or `https://`. Sqluice adds `/v1/logs`, `/v1/traces` and `/v1/metrics`.",
 )
 .required()
 .example("\"http://127.0.0.1:4318\"");
@@ -43,6 +44,16 @@ pub static TRACES: Setting = live(
     Kind::Flag { default: false },
     "Whether spans are sent: of each query whose client records its trace, and of those that `events.trace_sample` \
      chooses. Such queries become events, whatever `events.queries` says.",
+);
+/// `metrics_s`
+pub static METRICS: Setting = whole(
+    "metrics_s",
+    Unit::Seconds,
+    0,
+    0,
+    3600,
+    Some("off"),
+    "The metrics of the page `/metrics` are sent each time that so many seconds have passed. It needs `admin.address`.",
 );
 /// `header`
 pub static HEADER: Setting = live(

@@ -28,6 +28,7 @@ const WORDS_MAX: usize = 200;
 pub(super) enum Signal {
     Logs,
     Traces,
+    Metrics,
 }
 
 impl Signal {
@@ -35,6 +36,7 @@ impl Signal {
         match self {
             Signal::Logs => "/v1/logs",
             Signal::Traces => "/v1/traces",
+            Signal::Metrics => "/v1/metrics",
         }
     }
 }

@@ -44,13 +44,13 @@ pub(super) struct KeyValue {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Resource {
+pub(super) struct Resource {
     #[prost(message, repeated, tag = "1")]
     attributes: Vec<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Scope {
+pub(super) struct Scope {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(string, tag = "2")]
@@ -198,7 +198,7 @@ pub(super) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, AnyKind::Text(value.to_owned()))
 }
 
-fn resource(node: &str) -> Resource {
+pub(super) fn resource(node: &str) -> Resource {
     let attributes = vec![
         text("service.name", "sqluice"),
         text("service.instance.id", node),
@@ -207,6 +207,6 @@ fn resource(node: &str) -> Resource {
     Resource { attributes }
 }
 
-fn scope() -> Scope {
+pub(super) fn scope() -> Scope {
     Scope { name: "sqluice".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }

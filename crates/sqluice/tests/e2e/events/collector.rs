@@ -8,10 +8,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
 use serde_json::{Map, Value};
@@ -24,6 +26,7 @@ const STEP: Duration = Duration::from_millis(5);
 pub struct Got {
     pub logs: Vec<LogRecord>,
     pub spans: Vec<Span>,
+    pub metrics: Vec<Metric>,
     pub resources: Vec<Map<String, Value>>,
 }
 
@@ -145,6 +148,12 @@ fn take(path: &str, body: &[u8], got: &mut Got) {
             for one in ExportTraceServiceRequest::decode(body).unwrap().resource_spans {
                 got.resources.push(attributes(&one.resource.unwrap().attributes));
                 got.spans.extend(one.scope_spans.into_iter().flat_map(|scope| scope.spans));
+            }
+        }
+        "/v1/metrics" => {
+            for one in ExportMetricsServiceRequest::decode(body).unwrap().resource_metrics {
+                got.resources.push(attributes(&one.resource.unwrap().attributes));
+                got.metrics.extend(one.scope_metrics.into_iter().flat_map(|scope| scope.metrics));
             }
         }
         path => panic!("nobody sends to {path}"),

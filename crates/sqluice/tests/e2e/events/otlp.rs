@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use lab::Family;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as NumberValue;
 use opentelemetry_proto::tonic::trace::v1::Span;
 
 use super::collector::{Collector, attributes};
@@ -142,6 +144,42 @@ async fn recorded_traces_are_events_and_others_are_sampled() {
         .map(|line| line["trace_id"].to_string())
         .collect();
     assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len(), "each has a trace of its own");
+}
+
+/// The page of metrics goes to a collector as well, with the same names and values.
+#[tokio::test]
+async fn metrics_are_pushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start();
+    let address = format!("http://127.0.0.1:{}", collector.port);
+    let sink = "logs = false\nmetrics_s = 1";
+    let more = sections(folder.path(), &address, "queries = \"off\"", sink);
+    let front = start_with(Family::MariaDb, "e2e_events_pushed", &more).await;
+    let mut client = crate::statements::within(&front, "e2e_events_pushed").await;
+    for _ in 0..20 {
+        all(&mut client, "SELECT id FROM items").await;
+    }
+    let page = front.metrics().await;
+    let logins = page.sum("sqluice_logins_total", &[]);
+    let pushed = until("the metrics behind the queries", async || {
+        let got = collector.got.lock().unwrap();
+        let newest = |name: &str| got.metrics.iter().rev().find(|metric| metric.name == name)?.data.clone();
+        let (Some(Data::Sum(logins)), Some(Data::Gauge(info)), Some(Data::Histogram(latency))) =
+            (newest("sqluice_logins_total"), newest("sqluice_build_info"), newest("sqluice_server_latency_seconds"))
+        else {
+            return None;
+        };
+        let counted: u64 = latency.data_points.iter().map(|point| point.count).sum();
+        (counted >= 20).then_some((logins, info, latency))
+    })
+    .await;
+    let (sum, info, latency) = pushed;
+    assert_eq!((sum.is_monotonic, sum.data_points[0].value), (true, Some(NumberValue::AsDouble(logins))));
+    assert!(!attributes(&info.data_points[0].attributes)["version"].as_str().unwrap().is_empty());
+    for point in &latency.data_points {
+        assert_eq!(point.bucket_counts.len(), point.explicit_bounds.len() + 1, "{point:?}");
+        assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count, "{point:?}");
+    }
 }
 
 /// A collector behind TLS that notes what it gets: path, key, and how many bytes.

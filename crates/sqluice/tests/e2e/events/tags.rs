@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{event, form_begins, lines, start};
 use crate::statements::within;
 use crate::support::cache::{caching, hits, until_hit};
-use crate::support::{all, client_program, error, has_mysql, run};
+use crate::support::{all, error, has_mysql};
 
 pub const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 pub const CALLER: &str = "b7ad6b7169203331";
@@ -112,33 +112,4 @@ async fn a_cached_result_answers_all_traces() {
         all(&mut client, &format!("/*nocache*/ {read} /*job:n{number}*/")).await;
     }
     assert_eq!(hits(&front, "all").await - before, 10);
-}
-
-/// Attributes of a query, as MySQL's own client sends them. They stand above the tags of a comment.
-#[tokio::test]
-async fn attributes_of_a_query_are_read() {
-    if !has_mysql() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("events.jsonl");
-    let front = start(Family::MySql, "e2e_events_attributes", "queries = \"all\"", &file).await;
-    let mut command = front.cli(&client_program(Family::MySql));
-    // Its own commands, in a script as well.
-    command.arg("--named-commands");
-    let trace = parent(CALLER, "00");
-    let script = format!(
-        "query_attributes traceparent {trace} application Shop number 5\n\
-         SELECT id, v FROM e2e_events_attributes.items /*application:Other,job:mail*/;\nSELECT v, id FROM \
-         e2e_events_attributes.items;\n"
-    );
-    let ran = run(command, &script).await;
-    assert!(ran.good, "{}", ran.err);
-    let line = tagged(&file, "SELECT id, v FROM").await;
-    assert_eq!((&line["trace_id"], &line["span_id"]), (&json!(TRACE), &json!(CALLER)), "{line}");
-    assert_eq!(line["tags"], json!({"application": "Shop", "job": "mail"}), "{line}");
-    let line = event(&file, "the next query", |line| form_begins(line, "SELECT v, id FROM")).await;
-    assert!(line["trace_id"].is_null(), "{line}");
-    let ran = crate::failover::command(&front, &["log", "tail", "--where", &format!("trace_id={TRACE}")]).await;
-    assert!(ran.good && ran.out.lines().count() == 1, "{} {}", ran.out, ran.err);
 }

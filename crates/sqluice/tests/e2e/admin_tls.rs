@@ -63,7 +63,9 @@ async fn a_certificate_makes_both_listeners_demand_tls_and_a_reload_renews_it() 
     let authority = Authority::new();
     let (cert, key) = pem(&authority);
     let front = start(&format!("tls = {{ cert_file = \"{cert}\", key_file = \"{key}\" }}")).await;
-    assert!(front.log().contains(&format!("metrics at https://{}/metrics", front.admin)), "{}", front.log());
+    // The line may follow the file that says that all listens.
+    let line = format!("metrics at https://{}/metrics", front.admin);
+    until("the address in the log", async || front.log().contains(&line).then_some(())).await;
     let tls = verified(&authority.file());
     // Connections that say nothing, and half a handshake, keep nobody out.
     let _silent = tokio::net::TcpStream::connect(&front.admin).await.unwrap();

@@ -92,11 +92,16 @@ fn leading(text: &[u8]) -> Option<(&[u8], &[u8])> {
 /// outside of everything, is refused by every server; in a comment to the end of the line nothing is lost; and that no other comment
 /// is open is looked at here.
 fn trailing(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let text = text.strip_suffix(b";").unwrap_or(text).trim_ascii_end();
-    let text = text.strip_suffix(b"*/")?;
+    let unended = text.strip_suffix(b";").unwrap_or(text);
+    let has_end = unended.len() < text.len();
+    let text = unended.trim_ascii_end().strip_suffix(b"*/")?;
     let from = text.len().saturating_sub(COMMENT_BYTES_MAX);
     let start = from + rfind(&text[from..], b"/*")?;
     let (statement, inside) = (&text[..start], &text[start + 2..]);
+    // Behind the end of another statement the comment has an end of its own: servers take that for a statement that is empty.
+    if has_end && memchr::memchr(b';', statement).is_some() {
+        return None;
+    }
     let closed = |open: usize| find(&statement[open + 2..], b"*/").is_some();
     // `--` without a space behind it begins no comment, but `-- ` does.
     let is_apart = statement.last() != Some(&b'-') && rfind(statement, b"/*").is_none_or(closed);

@@ -126,7 +126,6 @@ mod tests {
         for (more, error) in [
             ("logs = false\n", "nothing is sent"),
             ("metrics_s = 5\n", "set admin.address"),
-            ("ca_file = \"/x\"\n", "no effect without `https://`"),
             ("header = \"a b\"\nheader_value = \"x\"\n", "the name of a header"),
             ("header = \"a\"\n", "the header has no value"),
             ("header_value = \"a\"\n", "`header_value` needs `header`"),

@@ -288,8 +288,8 @@ pub static TEXT: Setting = live(
 pub static MASK: Setting = live(
     "mask",
     Kind::Texts { count: MASKS_MAX, max: 4_096 },
-    "Regular expressions: all that they find in a form, a text, a message, a reason or an order becomes `***` here. They \
-     have the syntax of `digest_regex` of rules.",
+    "Regular expressions: all that they find in a form, a text, a message, a reason, a tag or an order becomes `***` \
+     here. They have the syntax of `digest_regex` of rules.",
 )
 .example("['[0-9]{13,19}', '[a-z.]+@[a-z.]+']");
 /// `mask_fields`
@@ -297,7 +297,7 @@ pub static MASK_FIELDS: Setting = live(
     "mask_fields",
     Kind::Texts { count: MASKS_MAX, max: 64 },
     "Fields whose values become `***` here, if they are there: `client`, `user`, `schema`, `form`, `text`, `reason`, \
-     `order`, `error.text`.",
+     `order`, `error.text`, `tags`.",
 )
 .example("[\"client\", \"user\"]");
 /// `rotate_size`

@@ -205,7 +205,7 @@ impl Session {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
         let shares = fill.is_none() && self.may_share(query);
-        if shares {
+        if shares && self.has_company(query) {
             match self.run_on_pipeline(query, &route, &mut attempts).await? {
                 Piped::Over => return Ok(()),
                 Piped::Alone => {}

@@ -91,6 +91,12 @@ impl Loads {
         self.with(server, |load| load.outstanding)
     }
 
+    /// No statement of this worker is on its way to any server.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.servers.borrow().iter().all(|load| load.outstanding == 0)
+    }
+
     /// The first byte of a reply came after `waited`.
     pub fn first_byte(&self, server: ServerId, waited: Duration, now: Instant) {
         self.with(server, |load| {

@@ -92,6 +92,16 @@ impl Session {
             && !past.found_rows_unsure
     }
 
+    /// Whether there is anything that a query could share a connection with. Where nothing else runs, one of its own is as good.
+    #[inline]
+    pub(super) fn has_company(&self, query: &Query<'_>) -> bool {
+        let has = !self.here.cluster.loads.is_quiet() || self.wants_pipelines(query) == Pipelines::Always;
+        if !has {
+            self.runs_alone(Why::Quiet);
+        }
+        has
+    }
+
     /// Runs a query on a pipeline if there is one for it.
     pub(super) async fn run_on_pipeline(
         &mut self,
@@ -143,6 +153,7 @@ impl Session {
         }
     }
 
+    #[inline]
     fn runs_alone(&self, why: Why) -> Piped {
         if let Some(count) = self.env.worker.stats.unpipelined.at(why as usize) {
             count.add_one();
@@ -205,7 +216,6 @@ impl Session {
             return Err(Why::Position);
         };
         let server = view.server(chosen).ok_or(Why::Position)?;
-        // Where nothing else runs a connection of its own is as good.
         if !always && cluster.loads.outstanding(chosen) == 0 {
             return Err(Why::Quiet);
         }

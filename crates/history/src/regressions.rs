@@ -20,7 +20,7 @@ const ROWS_MIN: f64 = 10.0;
 /// An error rate counts as at least this.
 const ERRORS_MIN: f64 = 0.01;
 
-/// What counts as a regression.
+/// The bounds of a regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// So many times as much as before.

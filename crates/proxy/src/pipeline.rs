@@ -155,7 +155,8 @@ impl Pipelines {
             return Some(self.begin(lease, bounds.short));
         }
         // Sessions that wait for a whole connection get this one when its replies are here.
-        best.filter(|_| !pools.needs_all(wanted.server))
+        let has_room = least < pools.settings().pool.wait_max as usize;
+        best.filter(|_| has_room && !pools.needs_all(wanted.server))
     }
 
     fn begin(&self, lease: Lease, bounds: ShortBounds) -> Rc<Pipeline> {

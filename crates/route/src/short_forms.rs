@@ -12,6 +12,9 @@ const RUNS_MAX: u16 = 1024;
 const RUNS_PER_LONG: u32 = 100;
 /// On a busy server all is slow. A run that took no more than so many times the usual is not long for that.
 const TIMES_USUAL: u32 = 4;
+/// A form is known to be short if its runs take no more than this part of the time after which one on a pipeline counts as long:
+/// reads of milliseconds would wait for each other there, which on connections of their own run at the same time.
+const QUICK_PART: u32 = 10;
 /// The weight of the newest run in the usual time.
 const NEWEST: f64 = 1.0 / 64.0;
 /// How long a form is kept off pipelines that was long on one.
@@ -81,7 +84,7 @@ impl ShortForms {
             self.usual_us = took_us;
         }
         self.usual_us += (took_us - self.usual_us) * NEWEST;
-        let is_quick = took <= bounds.time;
+        let is_quick = took <= bounds.time / QUICK_PART;
         let is_usual = took_us <= self.usual_us * f64::from(TIMES_USUAL);
         let form = self.form(digest);
         form.was_quick |= is_quick;
@@ -158,6 +161,7 @@ mod tests {
         assert!(is_short(&rare((50_000, 100), 200)) && !is_short(&rare((50_000, 100), 50)));
         assert!(is_short(&rare((50, 1_000_000), 200)) && !is_short(&rare((50, 1_000_000), 50)));
         assert!(!is_short(&after(vec![(50_000, 100); 100])), "always long is not usual");
+        assert!(!is_short(&after(vec![(5_000, 100); 100])), "on connections of their own they run at the same time");
     }
 
     #[test]

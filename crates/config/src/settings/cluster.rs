@@ -352,7 +352,7 @@ pub static PIPELINE_TIME: Setting = millis(
     1,
     1_000,
     "Longest time of the server for a read on a shared connection. If a read takes longer, Sqluice runs those behind \
-     it on other connections. Forms that took longer in more than 1 of 100 runs do not share.",
+     it on other connections. Forms that take longer than a tenth of this in more than 1 of 100 runs do not share.",
 );
 /// `pipeline_reply_max`
 pub static PIPELINE_REPLY_MAX: Setting = live(

@@ -41,7 +41,7 @@ pub enum Answer {
     Long,
     /// The connection of a long read was lost: [`Place::take_lost`] has it.
     LostLong,
-    /// An error is the reply to a long read.
+    /// A long read was killed, or its time is over.
     ErrorLong,
     /// It has to run on a connection of its own.
     Alone(Why),
@@ -80,7 +80,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// What `outgoing` has, for a read of this form.
+    /// A read of this form: takes the bytes and the outstanding replies of `outgoing`.
     pub fn new(digest: u64, outgoing: &mut Outgoing) -> Read {
         Read {
             digest,

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use wire::Status;
 use wire::codec::Malformed;
 use wire::exchange::{Advance, Event};
 use wire::reply::{Change, Ok as OkPacket};
+use wire::{Status, errno};
 
 use super::place::{Answer, Read, Why};
 use super::{Inner, Pipeline};
@@ -27,8 +27,8 @@ struct Step {
 enum Ended {
     /// With the end of a result that has no warnings and tells nothing of the session.
     Clean(Status),
-    /// With an error.
-    Error,
+    /// With the error of this code.
+    Error(u16),
     /// Otherwise.
     Unclean,
 }
@@ -94,8 +94,9 @@ impl Pipeline {
         }
         let answer = match ended {
             Ended::Clean(status) => Answer::Clean(status),
-            Ended::Error if was_long => Answer::ErrorLong,
-            Ended::Error | Ended::Unclean => Answer::Alone(Why::Reply),
+            // Another run would only be ended again.
+            Ended::Error(errno::ER_QUERY_INTERRUPTED | errno::ER_STATEMENT_TIMEOUT) if was_long => Answer::ErrorLong,
+            Ended::Error(_) | Ended::Unclean => Answer::Alone(Why::Reply),
         };
         match answer {
             Answer::Clean(_) if !was_long => self.forms.borrow_mut().was_short(read.digest),
@@ -130,6 +131,10 @@ impl Read {
                     return Err(Malformed("it asked for a file where none is sent"));
                 }
                 step.ended = packet.over.then(|| ended(&packet.event));
+                // The connection is not in the state that it counts as being in.
+                if matches!((step.ended, &*purpose), (Some(Ended::Error(_)), Purpose::Variables)) {
+                    return Err(Malformed("the server refused a fix-up"));
+                }
             }
         }
         if matches!(purpose, Purpose::Client) {
@@ -156,7 +161,7 @@ fn ended(last: &Event<'_>) -> Ended {
         {
             Ended::Clean(eof.status)
         }
-        Event::Error(_) => Ended::Error,
+        Event::Error(error) => Ended::Error(error.code),
         _ => Ended::Unclean,
     }
 }

@@ -30,7 +30,7 @@ async fn load(client: &mut Client) {
         all(client, &format!("SELECT v FROM regression WHERE k = {}", n * 37)).await;
         all(client, "SELECT SLEEP(0.03) AS same").await;
     }
-    // What comes next is counted behind it.
+    // The next statements are counted behind it.
     client.ping().await.unwrap();
 }
 

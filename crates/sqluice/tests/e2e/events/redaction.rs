@@ -1,4 +1,4 @@
-//! What each sink has of the clients' literals.
+//! The clients' literals in each sink.
 
 use std::path::Path;
 

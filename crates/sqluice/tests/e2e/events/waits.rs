@@ -107,7 +107,7 @@ async fn a_wait_in_vain_ends_and_becomes_a_gap() {
     event(&file, "the last query", is_last).await;
     assert_gapless(&lines(&file));
     receiver.come_back();
-    // What comes behind the gap finds room again.
+    // Events behind the gap find room again.
     until("the last event", async || {
         all(&mut client, "SELECT 'x' AS last_one").await;
         receiver.events().iter().any(is_last).then_some(())

@@ -17,8 +17,12 @@ use super::{accounts, catalog, grants, tables};
 use crate::status::ClusterStatus;
 use crate::task::{Owned, own};
 
-/// Time between two readings that logins asked for: a storm of wrong passwords becomes one reading a second.
-const ACCOUNTS_THROTTLE: Duration = Duration::from_secs(1);
+/// Time between the beginnings of two readings that logins asked for, at least and at most: a storm of wrong passwords
+/// costs the server a tenth of one connection. Clients that wait a second for a login still hear that theirs was refused.
+const ACCOUNTS_REST_MIN: Duration = Duration::from_millis(200);
+const ACCOUNTS_REST_MAX: Duration = Duration::from_secs(1);
+/// A rest is this many times as long as the last reading took.
+const ACCOUNTS_REST_PER_READING: u32 = 10;
 /// Wait after a reading that failed.
 const RETRY: Duration = Duration::from_secs(5);
 /// Longest wait for one answer; a reading asks a handful of things.
@@ -44,6 +48,8 @@ pub(crate) enum Done {
 struct Job {
     task: Option<Owned>,
     started: Option<Instant>,
+    /// How long the last one took.
+    took: Duration,
     /// `None` is at once.
     due: Option<Instant>,
     /// The complaint that was logged last.
@@ -53,6 +59,17 @@ struct Job {
 impl Job {
     fn is_due(&self, now: Instant) -> bool {
         self.task.is_none() && self.due.is_none_or(|due| now >= due)
+    }
+
+    /// Whether this time has passed since the last reading began.
+    fn has_rested(&self, now: Instant, rest: Duration) -> bool {
+        self.started.is_none_or(|started| now >= started + rest)
+    }
+
+    /// The reading under way has ended.
+    fn end(&mut self, now: Instant) {
+        self.task = None;
+        self.took = self.started.map_or(Duration::ZERO, |started| now.saturating_duration_since(started));
     }
 }
 
@@ -132,8 +149,8 @@ impl Loads {
         self.wanted |= self.published.take_accounts_request();
         let changed = !self.published.accounts_are_fresh();
         self.wanted |= changed;
-        let throttle = if changed { CATALOG_THROTTLE } else { ACCOUNTS_THROTTLE };
-        let rested = self.accounts.started.is_none_or(|started| now >= started + throttle);
+        let rest = if changed { CATALOG_THROTTLE } else { accounts_rest(&self.accounts) };
+        let rested = self.accounts.has_rested(now, rest);
         if rested && (self.accounts.is_due(now) || (self.wanted && self.accounts.task.is_none())) {
             self.accounts_change = self.published.accounts_change();
             if sources.is_empty() {
@@ -161,7 +178,7 @@ impl Loads {
         self.start_tables(sources.first().filter(|_| primary.is_some()), now);
         self.start_grants(sources.first().filter(|_| primary.is_some()), now);
         let wanted = !self.published.catalog_is_fresh() && self.catalog.task.is_none();
-        let rested = self.catalog.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
+        let rested = self.catalog.has_rested(now, CATALOG_THROTTLE);
         let patient = self.catalog_of.is_none() && now < self.catalog_patience;
         if (self.catalog.is_due(now) || wanted && rested) && !sources.is_empty() && !patient {
             self.catalog_from = self.catalog_of;
@@ -182,7 +199,7 @@ impl Loads {
     /// Starts reading the tables of the primary, if anybody wants them.
     fn start_tables(&mut self, primary: Option<&ServerAccess>, now: Instant) {
         let published = &self.published.tables;
-        let rested = self.tables.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
+        let rested = self.tables.has_rested(now, CATALOG_THROTTLE);
         let wanted = published.is_wanted() && self.tables.task.is_none() && rested;
         let Some(primary) = primary.filter(|_| published.is_watched() && (wanted || self.tables.is_due(now))) else {
             return;
@@ -197,7 +214,7 @@ impl Loads {
 
     fn start_grants(&mut self, primary: Option<&ServerAccess>, now: Instant) {
         let published = &self.published.grants;
-        let rested = self.grants.started.is_none_or(|started| now >= started + CATALOG_THROTTLE);
+        let rested = self.grants.has_rested(now, CATALOG_THROTTLE);
         let wanted = published.is_wanted() && self.grants.task.is_none() && rested;
         let Some(primary) = primary.filter(|_| published.is_watched() && (wanted || self.grants.is_due(now))) else {
             return;
@@ -223,7 +240,7 @@ impl Loads {
     }
 
     fn take_accounts(&mut self, result: Result<accounts::Loaded, String>) {
-        self.accounts.task = None;
+        self.accounts.end(Instant::now());
         match result {
             Ok(loaded) => {
                 self.accounts.due = Some(Instant::now() + self.accounts_every);
@@ -325,6 +342,11 @@ impl Loads {
             }
         }
     }
+}
+
+/// The time between the beginnings of two readings of accounts that logins asked for.
+fn accounts_rest(accounts: &Job) -> Duration {
+    (accounts.took * ACCOUNTS_REST_PER_READING).clamp(ACCOUNTS_REST_MIN, ACCOUNTS_REST_MAX)
 }
 
 /// Tells a complaint once until it changes.
@@ -433,6 +455,17 @@ mod tests {
         published.request_accounts_refresh();
         assert_eq!(look(), 1);
         published.request_accounts_refresh();
-        assert_eq!(look(), 1, "not more than once a second");
+        assert_eq!(look(), 1, "not at once again");
+    }
+
+    #[test]
+    fn a_login_waits_for_accounts_shorter_than_any_driver_unless_reading_them_is_slow() {
+        let began = Instant::now();
+        let rest = |took: u64| {
+            let mut job = Job { started: Some(began), ..Job::default() };
+            job.end(began + Duration::from_millis(took));
+            accounts_rest(&job).as_millis()
+        };
+        assert_eq!([2, 20, 50, 100, 5_000].map(rest), [200, 200, 500, 1_000, 1_000]);
     }
 }

@@ -53,7 +53,7 @@ impl Keeper {
         &self.figures
     }
 
-    /// Has the thread end. What was written stays.
+    /// Has the thread end. The file stays as it is.
     pub(crate) fn stop(&self) {
         // It may have ended by itself.
         let _ = self.orders.send(KeeperOrder::Stop);

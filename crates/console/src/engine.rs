@@ -113,7 +113,7 @@ fn attach_history(connection: &Connection, path: Option<PathBuf>) -> Result<(), 
 fn open() -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_in_memory_with_flags(flags)?;
-    // For the whole process, and always the same. What is sorted stays in memory, so that this holds for it, too.
+    // For the whole process, and always the same. Sorted rows stay in memory, so that the limit holds for them, too.
     connection.pragma_update(None, "hard_heap_limit", MEMORY_BYTES_MAX)?;
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     for (limit, value) in [

@@ -1,7 +1,7 @@
 //! Regressions: digests that are new since a moment, or slower, more frequent, larger or more often wrong than they were.
 //!
-//! A digest is compared with the hour before that moment, and with the same time of a day and of a week before. What counts is the
-//! worst of these: a batch that runs each night is no regression.
+//! A digest is compared with the hour before that moment, and with the same time of a day and of a week before. The
+//! worst of these counts: a batch that runs each night is no regression.
 
 use rusqlite::{Connection, OptionalExtension};
 

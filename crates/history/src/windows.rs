@@ -1,5 +1,5 @@
-//! Windows: pieces of time with the figures of the digests that took the most time in each. What is slower or more frequent than it
-//! was is found by them.
+//! Windows: pieces of time with the figures of the digests that took the most time in each. They show
+//! which digests are slower or more frequent than they were.
 
 use std::collections::HashMap;
 

@@ -4,6 +4,7 @@ mod circles;
 mod imports;
 mod pages;
 mod purity;
+mod sentences;
 mod sizes;
 mod unsafe_code;
 
@@ -26,5 +27,6 @@ pub fn all(root: &Path, crates: &[Crate]) -> anyhow::Result<Vec<Finding>> {
     findings.append(&mut sizes::functions(root, crates)?);
     findings.append(&mut sizes::files(root)?);
     findings.append(&mut pages::check(root)?);
+    findings.append(&mut sentences::check(root)?);
     Ok(findings)
 }

@@ -94,7 +94,7 @@ impl KafkaOutput {
         }
         let written = self.send(batch, node);
         if let Some(error) = self.producer.as_ref().and_then(|producer| producer.client().fatal_error()) {
-            // The broker does not know this producer any more. What it has under way may come twice.
+            // The broker does not know this producer any more. Records under way may come twice.
             tracing::warn!(error = error.1, "kafka: a new producer goes on");
             self.producer = None;
             let rows = self.under_way.iter_mut().flat_map(|under_way| &mut under_way.rows);

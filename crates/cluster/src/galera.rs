@@ -52,7 +52,7 @@ pub(crate) struct Member<'a> {
 
 /// How a member stands in its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
+enum NodeCondition {
     /// It has what the others have.
     Synced,
     /// It hands its state over, or is desynced: it may fall behind.
@@ -91,11 +91,11 @@ impl Member<'_> {
         !self.is_read_only() && self.barred.is_none() && self.promotion != PromotionRule::MustNot
     }
 
-    fn standing(&self, group: Option<&str>) -> Standing {
+    fn condition(&self, group: Option<&str>) -> NodeCondition {
         if self.health == Health::Down || self.facts.is_none() {
-            return Standing::Away;
+            return NodeCondition::Away;
         }
-        let out = |why: &str| Standing::Out(why.to_owned());
+        let out = |why: &str| NodeCondition::Out(why.to_owned());
         let Some(galera) = self.galera() else { return out("Galera is not active on it") };
         if !galera.primary_component {
             return out("it does not belong to the primary component");
@@ -110,11 +110,11 @@ impl Member<'_> {
             return out("it is not ready (wsrep_ready)");
         }
         match galera.state {
-            LocalState::Synced => Standing::Synced,
+            LocalState::Synced => NodeCondition::Synced,
             LocalState::Donor if galera.donor_rejects && !galera.desync => {
                 out("it is a donor and refuses statements (wsrep_sst_donor_rejects_queries)")
             }
-            LocalState::Donor => Standing::Donor,
+            LocalState::Donor => NodeCondition::Donor,
             LocalState::Joining | LocalState::Joined => out("it joins the group and still catches up"),
             LocalState::Other => out("it is in no state that serves (wsrep_local_state)"),
         }
@@ -155,30 +155,32 @@ pub(crate) fn analyse(
 ) -> Group {
     let mut diagnoses = Vec::new();
     let group = meant(members, previous, &mut diagnoses);
-    let standings: Vec<Standing> = members.iter().map(|member| member.standing(group.as_deref())).collect();
+    let conditions: Vec<NodeCondition> = members.iter().map(|member| member.condition(group.as_deref())).collect();
     let segment = |index: usize| members[index].galera().map(|galera| galera.segment);
     let serves: Vec<bool> = (0..members.len())
-        .map(|index| match standings[index] {
-            Standing::Synced => true,
-            Standing::Donor => {
-                let synced = |other: usize| standings[other] == Standing::Synced && segment(other) == segment(index);
+        .map(|index| match conditions[index] {
+            NodeCondition::Synced => true,
+            NodeCondition::Donor => {
+                let synced =
+                    |other: usize| conditions[other] == NodeCondition::Synced && segment(other) == segment(index);
                 rules.donors == Donors::Use || !(0..members.len()).any(synced)
             }
-            Standing::Out(_) | Standing::Away => false,
+            NodeCondition::Out(_) | NodeCondition::Away => false,
         })
         .collect();
-    let choice = choose(members, &standings, &serves, (previous, requested), rules);
+    let choice = choose(members, &conditions, &serves, (previous, requested), rules);
     for (index, member) in members.iter().enumerate() {
         let rejects = member.galera().is_some_and(|galera| galera.rejects && galera.primary_component);
-        match &standings[index] {
-            Standing::Out(_) if rejects => {
+        match &conditions[index] {
+            NodeCondition::Out(_) if rejects => {
                 diagnoses.push(Diagnosis::RejectsQueries(member.name.clone()));
             }
-            Standing::Out(why) => diagnoses.push(Diagnosis::OutOfGroup(member.name.clone(), why.as_str().into())),
-            Standing::Donor => diagnoses.push(Diagnosis::Donor(member.name.clone())),
-            Standing::Synced | Standing::Away => {}
+            NodeCondition::Out(why) => diagnoses.push(Diagnosis::OutOfGroup(member.name.clone(), why.as_str().into())),
+            NodeCondition::Donor => diagnoses.push(Diagnosis::Donor(member.name.clone())),
+            NodeCondition::Synced | NodeCondition::Away => {}
         }
-        let lacks = member.galera().filter(|_| standings[index] != Standing::Away).map(|galera| &galera.log.lacks);
+        let lacks =
+            member.galera().filter(|_| conditions[index] != NodeCondition::Away).map(|galera| &galera.log.lacks);
         if let Some(lacks) = lacks.filter(|lacks| !lacks.is_empty()) {
             diagnoses.push(Diagnosis::OutcomesUnproven(member.name.clone(), lacks.join(", ").into()));
         }
@@ -187,11 +189,11 @@ pub(crate) fn analyse(
         }
     }
     if choice.writer.is_none() && members.iter().all(|member| member.seen) {
-        diagnoses.push(why_none(members, &standings, previous));
+        diagnoses.push(why_none(members, &conditions, previous));
     }
-    let roles = (0..members.len()).map(|index| role(members, &standings, &serves, &choice, rules, index)).collect();
+    let roles = (0..members.len()).map(|index| role(members, &conditions, &serves, &choice, rules, index)).collect();
     Group {
-        shut: standings.iter().map(|standing| matches!(standing, Standing::Out(_))).collect(),
+        shut: conditions.iter().map(|condition| matches!(condition, NodeCondition::Out(_))).collect(),
         serves,
         heirs: choice.heirs,
         lags: vec![None; members.len()],
@@ -208,7 +210,7 @@ struct Choice {
 
 fn choose(
     members: &[Member<'_>],
-    standings: &[Standing],
+    conditions: &[NodeCondition],
     serves: &[bool],
     (previous, requested): (Option<usize>, Option<usize>),
     rules: GaleraRules,
@@ -216,7 +218,7 @@ fn choose(
     let fit = |index: usize| serves[index] && members[index].may_write();
     // Preferred ones first, then in the order of their names, which is the same for every Sqluice.
     let all: Vec<usize> = (0..members.len()).filter(|index| fit(*index)).collect();
-    let is_synced = |index: &usize| standings[*index] == Standing::Synced;
+    let is_synced = |index: &usize| conditions[*index] == NodeCondition::Synced;
     // A donor is a last resort unless donors are like any other.
     let any_synced = all.iter().any(is_synced) && rules.donors == Donors::Avoid;
     let mut ranked: Vec<usize> = all.into_iter().filter(|index| !any_synced || is_synced(index)).collect();
@@ -261,7 +263,7 @@ fn choose(
             heirs: Vec::new(),
         },
         // Until another one is ready it goes on as long as it can.
-        None if fit_to_go_on(member, &standings[before]) => {
+        None if fit_to_go_on(member, &conditions[before]) => {
             let reason = "takes writes until another one has all that was written".to_owned();
             Choice { writer: Some(before), reason, heirs }
         }
@@ -271,16 +273,16 @@ fn choose(
 }
 
 /// The last writer can still take writes, although another one should.
-fn fit_to_go_on(member: &Member<'_>, standing: &Standing) -> bool {
-    matches!(standing, Standing::Synced | Standing::Donor) && !member.is_read_only()
+fn fit_to_go_on(member: &Member<'_>, condition: &NodeCondition) -> bool {
+    matches!(condition, NodeCondition::Synced | NodeCondition::Donor) && !member.is_read_only()
 }
 
-fn why_none(members: &[Member<'_>], standings: &[Standing], previous: Option<usize>) -> Diagnosis {
+fn why_none(members: &[Member<'_>], conditions: &[NodeCondition], previous: Option<usize>) -> Diagnosis {
     if members.iter().all(|member| member.health == Health::Down) {
         return Diagnosis::AllDown;
     }
-    let serving = |standing: &Standing| matches!(standing, Standing::Synced | Standing::Donor);
-    if !standings.iter().any(serving) {
+    let serving = |condition: &NodeCondition| matches!(condition, NodeCondition::Synced | NodeCondition::Donor);
+    if !conditions.iter().any(serving) {
         return Diagnosis::NoPrimaryComponent;
     }
     match previous.map(|index| &members[index]) {
@@ -292,7 +294,7 @@ fn why_none(members: &[Member<'_>], standings: &[Standing], previous: Option<usi
 
 fn role(
     members: &[Member<'_>],
-    standings: &[Standing],
+    conditions: &[NodeCondition],
     serves: &[bool],
     choice: &Choice,
     rules: GaleraRules,
@@ -302,23 +304,23 @@ fn role(
     if choice.writer == Some(index) {
         return (Role::Primary, choice.reason.clone());
     }
-    match &standings[index] {
-        Standing::Away if member.failure.is_some_and(|failure| failure.class.proves_life()) => {
+    match &conditions[index] {
+        NodeCondition::Away if member.failure.is_some_and(|failure| failure.class.proves_life()) => {
             (Role::Unknown, member.failure.map_or_else(String::new, crate::analysis::refused_words))
         }
-        Standing::Away => {
+        NodeCondition::Away => {
             (Role::Unknown, if member.seen { "was a member when last seen" } else { "not probed yet" }.into())
         }
-        Standing::Out(why) => (Role::Unknown, why.clone()),
-        Standing::Donor if !serves[index] => (Role::Replica, "a donor, or desynced: others serve".into()),
-        Standing::Donor => (Role::Replica, "a donor, or desynced; serves for want of another one".into()),
-        Standing::Synced if rules.writers == Writers::All && choice.writer.is_some() && member.may_write() => {
+        NodeCondition::Out(why) => (Role::Unknown, why.clone()),
+        NodeCondition::Donor if !serves[index] => (Role::Replica, "a donor, or desynced: others serve".into()),
+        NodeCondition::Donor => (Role::Replica, "a donor, or desynced; serves for want of another one".into()),
+        NodeCondition::Synced if rules.writers == Writers::All && choice.writer.is_some() && member.may_write() => {
             (Role::Primary, "synced; all members take writes".into())
         }
-        Standing::Synced if choice.writer.is_none() && !choice.reason.is_empty() => {
+        NodeCondition::Synced if choice.writer.is_none() && !choice.reason.is_empty() => {
             (Role::Replica, format!("synced; {}", choice.reason))
         }
-        Standing::Synced => (Role::Replica, "synced".into()),
+        NodeCondition::Synced => (Role::Replica, "synced".into()),
     }
 }
 

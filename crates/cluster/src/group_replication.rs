@@ -19,7 +19,7 @@ pub(crate) const IDLE_ANSWERS: u32 = 2;
 
 /// How a member stands in its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
+enum MemberCondition {
     /// It has a majority with it and all that the group has, perhaps not applied yet.
     Online {
         /// It takes the group's writes, alone or with others.
@@ -74,12 +74,12 @@ impl GroupReplication {
     }
 }
 
-fn standing(members: &[Member<'_>], index: usize, group: Option<&str>) -> Standing {
+fn condition(members: &[Member<'_>], index: usize, group: Option<&str>) -> MemberCondition {
     let member = &members[index];
     if member.health == Health::Down || member.facts.is_none() {
-        return Standing::Away;
+        return MemberCondition::Away;
     }
-    let out = |why: &str| Standing::Out(why.to_owned());
+    let out = |why: &str| MemberCondition::Out(why.to_owned());
     let Some(own) = reported(member) else {
         return out("group replication is not active on it, or the monitor may not read its tables");
     };
@@ -95,7 +95,7 @@ fn standing(members: &[Member<'_>], index: usize, group: Option<&str>) -> Standi
     }
     let (reached, all) = own.reach();
     if reached * 2 <= all {
-        return Standing::Minority(format!(
+        return MemberCondition::Minority(format!(
             "it reaches {reached} of the {all} members of its group, which is no majority"
         ));
     }
@@ -112,7 +112,7 @@ fn standing(members: &[Member<'_>], index: usize, group: Option<&str>) -> Standi
     if without_it {
         return out("the group has gone on without it");
     }
-    Standing::Online { primary: row.is_some_and(|row| row.primary) }
+    MemberCondition::Online { primary: row.is_some_and(|row| row.primary) }
 }
 
 /// The group that is meant if servers belong to several: the one with most members, of two as large that of the last primary.
@@ -138,57 +138,58 @@ pub(crate) fn analyse(
 ) -> Group {
     let mut diagnoses = Vec::new();
     let group = meant(members, previous, &mut diagnoses);
-    let standings: Vec<Standing> = (0..members.len()).map(|index| standing(members, index, group.as_deref())).collect();
-    let (primary, reason) = choose(members, &standings, previous, requested);
+    let conditions: Vec<MemberCondition> =
+        (0..members.len()).map(|index| condition(members, index, group.as_deref())).collect();
+    let (primary, reason) = choose(members, &conditions, previous, requested);
     let lags: Vec<Option<Duration>> = members
         .iter()
         .map(|member| member.facts.and_then(|facts| facts.heartbeat_lag).or_else(|| reported(member)?.lag))
         .enumerate()
         .map(|(index, lag)| lag.filter(|_| primary != Some(index)))
         .collect();
-    let is_online = |index: usize| matches!(standings[index], Standing::Online { .. });
+    let is_online = |index: usize| matches!(conditions[index], MemberCondition::Online { .. });
     let serves =
         (0..members.len()).map(|index| is_online(index) && lags[index].is_none_or(|lag| lag <= max_lag)).collect();
     for (index, member) in members.iter().enumerate() {
-        match &standings[index] {
-            Standing::Out(why) | Standing::Minority(why) => {
+        match &conditions[index] {
+            MemberCondition::Out(why) | MemberCondition::Minority(why) => {
                 diagnoses.push(Diagnosis::OutOfGroup(member.name.clone(), why.as_str().into()));
             }
-            Standing::Online { .. } | Standing::Away => {}
+            MemberCondition::Online { .. } | MemberCondition::Away => {}
         }
         if member.failure.is_some_and(|failure| failure.class.proves_life()) {
             diagnoses.push(Diagnosis::MonitorRefused(member.name.clone()));
         }
     }
     if primary.is_none() && members.iter().all(|member| member.seen) {
-        diagnoses.push(why_none(members, &standings, previous));
+        diagnoses.push(why_none(members, &conditions, previous));
     }
     let any_online = (0..members.len()).any(is_online);
-    let shut = |standing: &Standing| match standing {
+    let shut = |condition: &MemberCondition| match condition {
         // Somebody else has the majority, so what it says is out of date.
-        Standing::Out(_) | Standing::Minority(_) => any_online,
-        Standing::Online { .. } | Standing::Away => false,
+        MemberCondition::Out(_) | MemberCondition::Minority(_) => any_online,
+        MemberCondition::Online { .. } | MemberCondition::Away => false,
     };
     let roles = (0..members.len())
-        .map(|index| match &standings[index] {
+        .map(|index| match &conditions[index] {
             _ if primary == Some(index) => (Role::Primary, reason.clone()),
-            Standing::Away if members[index].failure.is_some_and(|failure| failure.class.proves_life()) => {
+            MemberCondition::Away if members[index].failure.is_some_and(|failure| failure.class.proves_life()) => {
                 (Role::Unknown, members[index].failure.map_or_else(String::new, crate::analysis::refused_words))
             }
-            Standing::Away => (
+            MemberCondition::Away => (
                 Role::Unknown,
                 if members[index].seen { "was a member when last seen" } else { "not probed yet" }.into(),
             ),
-            Standing::Out(why) | Standing::Minority(why) => (Role::Unknown, why.clone()),
-            Standing::Online { .. } => {
-                (Role::Replica, words_of_online(&members[index], &standings[index], &reason, max_lag))
+            MemberCondition::Out(why) | MemberCondition::Minority(why) => (Role::Unknown, why.clone()),
+            MemberCondition::Online { .. } => {
+                (Role::Replica, words_of_online(&members[index], &conditions[index], &reason, max_lag))
             }
         })
         .collect();
     let settled = primary.is_some_and(|index| !members[index].failing);
     let asked = |index: &usize| !settled && members[*index].seen && members[*index].health != Health::Down;
     Group {
-        shut: standings.iter().map(shut).collect(),
+        shut: conditions.iter().map(shut).collect(),
         serves,
         heirs: (0..members.len()).filter(asked).filter(|index| primary != Some(*index)).collect(),
         lags,
@@ -196,13 +197,13 @@ pub(crate) fn analyse(
     }
 }
 
-fn words_of_online(member: &Member<'_>, standing: &Standing, reason: &str, max_lag: Duration) -> String {
+fn words_of_online(member: &Member<'_>, condition: &MemberCondition, reason: &str, max_lag: Duration) -> String {
     let Some(own) = reported(member) else { return String::new() };
-    let mut words = match standing {
-        Standing::Online { primary: true } if is_writable(member) && member.caught_up => {
+    let mut words = match condition {
+        MemberCondition::Online { primary: true } if is_writable(member) && member.caught_up => {
             "online; takes writes, too, but Sqluice sends them to one member".to_owned()
         }
-        Standing::Online { primary: true } => reason.to_owned(),
+        MemberCondition::Online { primary: true } => reason.to_owned(),
         _ => "online".to_owned(),
     };
     if own.certifying + own.applying > 0 {
@@ -217,12 +218,12 @@ fn words_of_online(member: &Member<'_>, standing: &Standing, reason: &str, max_l
 /// The primary and the reason for it, or why there is none yet.
 fn choose(
     members: &[Member<'_>],
-    standings: &[Standing],
+    conditions: &[MemberCondition],
     previous: Option<usize>,
     requested: Option<usize>,
 ) -> (Option<usize>, String) {
     let takes_writes = |index: usize| {
-        standings[index] == Standing::Online { primary: true }
+        conditions[index] == MemberCondition::Online { primary: true }
             && is_writable(&members[index])
             && members[index].barred.is_none()
     };
@@ -256,7 +257,7 @@ fn choose(
         };
         return (Some(chosen), words.to_owned());
     }
-    let named = (0..members.len()).find(|index| standings[*index] == Standing::Online { primary: true });
+    let named = (0..members.len()).find(|index| conditions[*index] == MemberCondition::Online { primary: true });
     let reason = named.map(|index| {
         let name = members[index].name;
         match (is_writable(&members[index]), has_all(index)) {
@@ -268,11 +269,11 @@ fn choose(
     (None, reason.unwrap_or_else(|| "the group has no primary that answers".to_owned()))
 }
 
-fn why_none(members: &[Member<'_>], standings: &[Standing], previous: Option<usize>) -> Diagnosis {
+fn why_none(members: &[Member<'_>], conditions: &[MemberCondition], previous: Option<usize>) -> Diagnosis {
     if members.iter().all(|member| member.health == Health::Down) {
         return Diagnosis::AllDown;
     }
-    if !standings.iter().any(|standing| matches!(standing, Standing::Online { .. })) {
+    if !conditions.iter().any(|condition| matches!(condition, MemberCondition::Online { .. })) {
         return Diagnosis::NoPrimaryComponent;
     }
     match previous.map(|index| &members[index]) {

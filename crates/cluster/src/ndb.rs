@@ -17,7 +17,7 @@ const NO_GROUP: u32 = 65_535;
 
 /// How an SQL node stands to the data nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
+enum SqlNodeCondition {
     /// It is connected to data nodes that have all data.
     Connected,
     /// Node groups have no started data node, by their numbers in words: data are missing.
@@ -50,27 +50,27 @@ fn reported<'a>(member: &'a Member<'_>) -> Option<&'a Ndb> {
     member.facts.and_then(|facts| facts.details.ndb.as_ref())
 }
 
-fn standing(member: &Member<'_>, system: Option<&str>) -> Standing {
+fn condition(member: &Member<'_>, system: Option<&str>) -> SqlNodeCondition {
     if member.health == Health::Down || member.facts.is_none() {
-        return Standing::Away;
+        return SqlNodeCondition::Away;
     }
-    let out = |why: &str| Standing::Out(why.to_owned());
+    let out = |why: &str| SqlNodeCondition::Out(why.to_owned());
     let Some(ndb) = reported(member).filter(|ndb| ndb.node_id > 0) else {
         return out("it belongs to no NDB cluster (Ndb_cluster_node_id)");
     };
     if ndb.ready == 0 {
-        return Standing::Out(format!("it is connected to none of the {} data nodes", ndb.data_nodes));
+        return SqlNodeCondition::Out(format!("it is connected to none of the {} data nodes", ndb.data_nodes));
     }
     if system.is_some_and(|system| !ndb.system.is_empty() && *ndb.system != *system) {
         return out("it belongs to another NDB cluster than the others (Ndb_system_name)");
     }
     if let Some(groups) = ndb.groups_down() {
-        return Standing::Incomplete(groups);
+        return SqlNodeCondition::Incomplete(groups);
     }
     if ndb.is_for_one_user() {
         return out("the NDB cluster is in single user mode");
     }
-    Standing::Connected
+    SqlNodeCondition::Connected
 }
 
 /// The cluster that is meant if servers belong to several: the one with most SQL nodes, of two as large that of the last primary.
@@ -91,43 +91,48 @@ fn meant<'a>(members: &'a [Member<'_>], previous: Option<usize>, diagnoses: &mut
 pub(crate) fn analyse(members: &[Member<'_>], previous: Option<usize>) -> Group {
     let mut diagnoses = Vec::new();
     let system = meant(members, previous, &mut diagnoses);
-    let standings: Vec<Standing> = members.iter().map(|member| standing(member, system)).collect();
-    let connected = |index: usize| standings[index] == Standing::Connected;
+    let conditions: Vec<SqlNodeCondition> = members.iter().map(|member| condition(member, system)).collect();
+    let connected = |index: usize| conditions[index] == SqlNodeCondition::Connected;
     let writes = |index: usize| connected(index) && members[index].may_write();
     let primary = choose(members, previous, writes);
-    for (member, standing) in members.iter().zip(&standings) {
-        match standing {
-            Standing::Out(why) => diagnoses.push(Diagnosis::OutOfGroup(member.name.clone(), why.as_str().into())),
-            Standing::Incomplete(groups) => {
+    for (member, condition) in members.iter().zip(&conditions) {
+        match condition {
+            SqlNodeCondition::Out(why) => {
+                diagnoses.push(Diagnosis::OutOfGroup(member.name.clone(), why.as_str().into()))
+            }
+            SqlNodeCondition::Incomplete(groups) => {
                 let known = |known: &Diagnosis| matches!(known, Diagnosis::NodeGroupDown(of) if **of == **groups);
                 if !diagnoses.iter().any(known) {
                     diagnoses.push(Diagnosis::NodeGroupDown(groups.as_str().into()));
                 }
             }
-            Standing::Connected | Standing::Away => {}
+            SqlNodeCondition::Connected | SqlNodeCondition::Away => {}
         }
         if member.failure.is_some_and(|failure| failure.class.proves_life()) {
             diagnoses.push(Diagnosis::MonitorRefused(member.name.clone()));
         }
     }
     if primary.is_none() && members.iter().all(|member| member.seen) {
-        diagnoses.extend(why_none(members, &standings));
+        diagnoses.extend(why_none(members, &conditions));
     }
-    let role = |index: usize| match &standings[index] {
-        Standing::Connected if writes(index) => (Role::Primary, words_of(&members[index])),
-        Standing::Connected => (Role::Replica, format!("{}; it takes no writes", words_of(&members[index]))),
-        Standing::Incomplete(groups) => {
+    let role = |index: usize| match &conditions[index] {
+        SqlNodeCondition::Connected if writes(index) => (Role::Primary, words_of(&members[index])),
+        SqlNodeCondition::Connected => (Role::Replica, format!("{}; it takes no writes", words_of(&members[index]))),
+        SqlNodeCondition::Incomplete(groups) => {
             (Role::Unknown, format!("the NDB cluster lacks data: no data node of node group {groups} has started"))
         }
-        Standing::Out(why) => (Role::Unknown, why.clone()),
-        Standing::Away if members[index].failure.is_some_and(|failure| failure.class.proves_life()) => {
+        SqlNodeCondition::Out(why) => (Role::Unknown, why.clone()),
+        SqlNodeCondition::Away if members[index].failure.is_some_and(|failure| failure.class.proves_life()) => {
             (Role::Unknown, members[index].failure.map_or_else(String::new, crate::analysis::refused_words))
         }
-        Standing::Away if members[index].seen => (Role::Unknown, "was an SQL node when last seen".into()),
-        Standing::Away => (Role::Unknown, "not probed yet".into()),
+        SqlNodeCondition::Away if members[index].seen => (Role::Unknown, "was an SQL node when last seen".into()),
+        SqlNodeCondition::Away => (Role::Unknown, "not probed yet".into()),
     };
     Group {
-        shut: standings.iter().map(|standing| matches!(standing, Standing::Out(_) | Standing::Incomplete(_))).collect(),
+        shut: conditions
+            .iter()
+            .map(|condition| matches!(condition, SqlNodeCondition::Out(_) | SqlNodeCondition::Incomplete(_)))
+            .collect(),
         serves: (0..members.len()).map(connected).collect(),
         heirs: Vec::new(),
         lags: vec![None; members.len()],
@@ -157,14 +162,14 @@ fn words_of(member: &Member<'_>) -> String {
 }
 
 /// Why no server takes writes, where no diagnosis says so yet.
-fn why_none(members: &[Member<'_>], standings: &[Standing]) -> Option<Diagnosis> {
+fn why_none(members: &[Member<'_>], conditions: &[SqlNodeCondition]) -> Option<Diagnosis> {
     if members.iter().all(|member| member.health == Health::Down) {
         return Some(Diagnosis::AllDown);
     }
-    if standings.iter().any(|standing| matches!(standing, Standing::Incomplete(_))) {
+    if conditions.iter().any(|condition| matches!(condition, SqlNodeCondition::Incomplete(_))) {
         return None;
     }
-    match standings.contains(&Standing::Connected) {
+    match conditions.contains(&SqlNodeCondition::Connected) {
         true => Some(Diagnosis::NoPrimary),
         false => Some(Diagnosis::NoDataNodes),
     }

@@ -119,7 +119,9 @@ impl Session {
         failed: Failed,
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
-        let Failed { held, error, outcome } = failed;
+        let Failed { mut held, error, outcome } = failed;
+        // A reply that no session gets may have left messages.
+        held.lease.origin.messages = None;
         match error {
             RelayError::Client(error) => Err(SessionEnd::ClientLost(error)),
             RelayError::UnexpectedInfile { sequence, name } => {

@@ -1,21 +1,20 @@
 //! When accounts and dictionaries are read, and what becomes of them.
 
-use std::collections::HashMap;
+mod read;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use facts::accounts::Accounts;
-use facts::catalog::Catalog;
 use facts::published::Published;
 use facts::view::ServerId;
-use net::query::{Client, Limits};
 use tokio::sync::mpsc;
 
-use super::dialect::{self, Dialect};
-use super::link::{ServerAccess, query_failure};
+use super::link::ServerAccess;
 use super::{accounts, catalog, grants, tables};
 use crate::status::ClusterStatus;
 use crate::task::{Owned, own};
+use read::{read_accounts, read_catalog, read_grants, read_tables};
 
 /// Time between the beginnings of two readings that logins asked for, at least and at most: a storm of wrong passwords
 /// costs the server a tenth of one connection. Clients that wait a second for a login still hear that theirs was refused.
@@ -25,11 +24,6 @@ const ACCOUNTS_REST_MAX: Duration = Duration::from_secs(1);
 const ACCOUNTS_REST_PER_READING: u32 = 10;
 /// Wait after a reading that failed.
 const RETRY: Duration = Duration::from_secs(5);
-/// Longest wait for one answer; a reading asks a handful of things.
-const LIMITS: Limits = Limits { reply_bytes_max: 64 << 20, timeout: Duration::from_secs(10) };
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A replica that takes longer is left out until the next reading.
-const CONNECT_TIMEOUT_REPLICA: Duration = Duration::from_millis(500);
 /// How long a process that has just begun waits for a primary: sessions begin with its global values, not with a replica's.
 const PRIMARY_WAIT: Duration = Duration::from_secs(2);
 /// Time between two readings of the catalog that a change asked for.
@@ -357,77 +351,6 @@ fn tell(cluster: &str, told: &mut String, what: &str, why: &str) {
         }
         why.clone_into(told);
     }
-}
-
-async fn read_accounts(sources: &[ServerAccess], number: u64) -> Result<accounts::Loaded, String> {
-    let mut problem = String::new();
-    for source in sources {
-        match connect(source).await {
-            Ok((mut client, dialect)) => match accounts::load(&mut client, dialect, number).await {
-                Ok(loaded) => return Ok(loaded),
-                Err(error) => problem = query_failure(&error).text.to_string(),
-            },
-            Err(why) => problem = why,
-        }
-    }
-    Err(problem)
-}
-
-async fn read_tables(primary: &ServerAccess) -> Result<tables::Loaded, String> {
-    let (mut client, dialect) = connect(primary).await?;
-    tables::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
-}
-
-async fn read_grants(primary: &ServerAccess) -> Result<grants::Loaded, String> {
-    let (mut client, dialect) = connect(primary).await?;
-    grants::load(&mut client, dialect).await.map_err(|error| query_failure(&error).text.to_string())
-}
-
-/// `knows_primary`: the first of the sources is the primary.
-async fn read_catalog(
-    sources: &[ServerAccess],
-    before: &Catalog,
-    knows_primary: bool,
-) -> Result<catalog::Loaded, String> {
-    let mut problem = String::new();
-    for (index, source) in sources.iter().enumerate() {
-        match connect(source).await {
-            Ok((mut client, dialect)) => match catalog::load(&mut client, dialect).await {
-                Ok(mut loaded) => {
-                    loaded.of_primary = knows_primary && index == 0;
-                    if !loaded.of_primary && before.of_primary {
-                        loaded.catalog.globals.clone_from(&before.globals);
-                    }
-                    loaded.catalog.of_primary = loaded.of_primary || before.of_primary;
-                    let others = read_globals(&sources[index + 1..]).await;
-                    let names = loaded.session_variables.iter().map(String::as_str);
-                    loaded.catalog.find_uneven(before, &others, names);
-                    return Ok(loaded);
-                }
-                Err(error) => problem = query_failure(&error).text.to_string(),
-            },
-            Err(why) => problem = why,
-        }
-    }
-    Err(problem)
-}
-
-/// The global variables of those servers that answer.
-async fn read_globals(servers: &[ServerAccess]) -> Vec<HashMap<String, String>> {
-    let mut globals = Vec::new();
-    for server in servers {
-        let Ok(mut client) = server.open(CONNECT_TIMEOUT_REPLICA, LIMITS).await else { continue };
-        if let Ok(read) = catalog::load_globals(&mut client).await {
-            globals.push(read);
-        }
-    }
-    globals
-}
-
-async fn connect(source: &ServerAccess) -> Result<(Client, Dialect), String> {
-    let client = source.open(CONNECT_TIMEOUT, LIMITS).await.map_err(|failure| failure.text.to_string())?;
-    let dialect = Dialect::of(&dialect::greeting(client.greeting()));
-    Ok((client, dialect))
 }
 
 #[cfg(test)]

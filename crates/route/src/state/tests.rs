@@ -76,6 +76,17 @@ fn statements_are_prepared_in_their_own_context_and_nothing_else_of_it() {
 }
 
 #[test]
+fn a_connection_whose_literals_are_wide_is_reset_before_it_gets_another_state() {
+    let wide = state(&[("collation_connection", "utf16_general_ci"), ("time_zone", "SYSTEM")]);
+    let other = state(&[("character_set_connection", "utf32"), ("time_zone", "SYSTEM")]);
+    assert!(!wide.needs_reset(&wide) && !StateMap::default().needs_reset(&wide));
+    let difference = wide.difference(&other);
+    assert!(difference.reset && other.needs_reset(&StateMap::default()));
+    assert_eq!(difference.set, "SET character_set_connection='utf32',time_zone='SYSTEM'");
+    assert!(!state(&[("collation_connection", "utf8mb4_bin")]).needs_reset(&other));
+}
+
+#[test]
 fn the_collation_of_literals_is_that_of_the_connection() {
     let mut catalog = Catalog::default();
     for (id, name, is_default) in [(8, "latin1_swedish_ci", true), (47, "latin1_bin", false)] {

@@ -121,7 +121,11 @@ impl Read {
         let mut step = Step::default();
         match exchange.advance(bytes)? {
             Advance::Needs(_) => {}
-            Advance::Pass(taken) => step.taken = taken,
+            Advance::Pass(taken) => {
+                step.taken = taken;
+                // The columns of a prepared statement may be the last of its preparation.
+                step.ended = exchange.is_over().then_some(Ended::Unclean);
+            }
             Advance::Packet(packet) => {
                 step.taken = packet.taken;
                 if let (Event::Prepared(prepared), Purpose::Prepare(key)) = (&packet.event, &*purpose) {

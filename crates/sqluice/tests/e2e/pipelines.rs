@@ -118,6 +118,8 @@ async fn no_session_gets_the_reply_of_another() {
             why.sum("sqluice_unpipelined_reads_total", &["reason=\"reply\""]) > 0.0,
             "{family:?}: errors run alone"
         );
+        let lost = why.sum("sqluice_unpipelined_reads_total", &["reason=\"lost\""]);
+        assert_eq!(lost, 0.0, "{family:?}: no connection was lost, not by preparing a statement on it either");
     }
 }
 

@@ -3,6 +3,7 @@
 mod etcd;
 mod events;
 mod follow;
+mod pipelines;
 mod two_phases;
 mod warm;
 

@@ -39,6 +39,8 @@ pub struct DigestFigures {
     pub on_primary: u64,
     /// Statements that other servers ran.
     pub on_replicas: u64,
+    /// Those that shared a connection with reads of other sessions.
+    pub pipelined: u64,
     /// Bytes of replies.
     pub reply_bytes: u64,
     /// Microseconds of waiting for a server or a connection, of all statements.
@@ -62,6 +64,7 @@ impl DigestFigures {
         self.rows_affected = self.rows_affected.saturating_add(other.rows_affected);
         self.on_primary += other.on_primary;
         self.on_replicas += other.on_replicas;
+        self.pipelined += other.pipelined;
         self.reply_bytes = self.reply_bytes.saturating_add(other.reply_bytes);
         self.wait_us = self.wait_us.saturating_add(other.wait_us);
         self.time_us = self.time_us.saturating_add(other.time_us);
@@ -87,6 +90,8 @@ pub struct Ran {
     pub reply_bytes: u64,
     /// The runner of the statement.
     pub by: RanBy,
+    /// It shared a connection with reads of other sessions.
+    pub pipelined: bool,
     /// Microseconds of waiting for a server or a connection.
     pub wait_us: u64,
     /// Microseconds from sent to answered.
@@ -108,6 +113,7 @@ impl Ran {
             rows_affected: 0,
             reply_bytes: 0,
             by: RanBy::Nobody,
+            pipelined: false,
             wait_us: 0,
             time_us: 0,
             server_us: 0,

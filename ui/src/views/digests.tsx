@@ -24,7 +24,7 @@ function grown(now: any, past: any): any[] {
         if (!was) return [{ ...row, is_new: true }];
         if (was.statements > row.statements) return [row];
         if (was.statements === row.statements) return [];
-        const fields = ['statements', 'errors', 'rows_sent', 'rows_affected', 'on_primary', 'on_replicas', 'reply_bytes', 'wait_us', 'time_us', 'server_us', 'send_us'];
+        const fields = ['statements', 'errors', 'rows_sent', 'rows_affected', 'on_primary', 'on_replicas', 'pipelined', 'reply_bytes', 'wait_us', 'time_us', 'server_us', 'send_us'];
         return [{ ...row, ...Object.fromEntries(fields.map(field => [field, row[field] - was[field]])) }];
     });
 }
@@ -109,6 +109,7 @@ export function Digests() {
                             { key: 'rows', head: 'rows each', right: true, cell: row => number((row.rows_sent + row.rows_affected) / Math.max(1, row.statements)), value: row => (row.rows_sent + row.rows_affected) / Math.max(1, row.statements) },
                             { key: 'errors', head: 'errors', right: true, cell: row => (row.errors ? <Tag kind="bad">{number(row.errors)}</Tag> : 0), value: row => row.errors },
                             { key: 'replicas', head: 'on replicas', right: true, cell: row => share(row.on_replicas, row.on_primary + row.on_replicas), value: row => row.on_replicas / Math.max(1, row.on_primary + row.on_replicas) },
+                            { key: 'pipelined', head: 'pipelined', right: true, title: 'shared a connection with reads of other sessions', cell: row => share(row.pipelined, row.on_primary + row.on_replicas), value: row => row.pipelined / Math.max(1, row.on_primary + row.on_replicas) },
                             { key: 'first', head: 'first seen', right: true, cell: row => moment(row.first_seen_ms), value: row => row.first_seen_ms },
                         ]}
                     />
@@ -160,6 +161,7 @@ function One(props: { rows: any[]; candidate: any }) {
                 <Figure name="waited before" value={micros(sum('wait_us'))} note="for a server or a connection" />
                 <Figure name="server" value={micros(sum('server_us'))} note={`then ${micros(sum('send_us'))} sending`} />
                 <Figure name="rows sent" value={number(sum('rows_sent'))} note={`${number(sum('rows_affected'))} changed, ${bytes(sum('reply_bytes'))}`} />
+                <Figure name="pipelined" value={share(sum('pipelined'), sum('on_primary') + sum('on_replicas'))} note="shared a connection with other sessions" />
                 <Figure name="errors" value={number(sum('errors'))} bad={sum('errors') > 0} note={[...codes].map(([code, times]) => `${code}: ${times}`).join(', ')} />
             </div>
             <p>

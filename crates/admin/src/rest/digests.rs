@@ -86,7 +86,7 @@ fn row(row: &DigestRow) -> Value {
 }
 
 fn figures(of: &DigestFigures) -> Map<String, Value> {
-    let DigestFigures { statements, errors, rows_sent, rows_affected, on_primary, on_replicas, .. } = *of;
+    let DigestFigures { statements, errors, rows_sent, rows_affected, on_primary, on_replicas, pipelined, .. } = *of;
     let fields = [
         ("statements", statements),
         ("errors", errors),
@@ -95,6 +95,7 @@ fn figures(of: &DigestFigures) -> Map<String, Value> {
         ("reply_bytes", of.reply_bytes),
         ("on_primary", on_primary),
         ("on_replicas", on_replicas),
+        ("pipelined", pipelined),
         ("wait_us", of.wait_us),
         ("time_us", of.time_us),
         ("server_us", of.server_us),

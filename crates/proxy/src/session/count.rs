@@ -246,6 +246,7 @@ impl Session {
             rows_affected: outcome.rows_affected,
             reply_bytes: outcome.reply_bytes,
             by: if self.here.cluster.primary() == Some(server) { RanBy::Primary } else { RanBy::Replica },
+            pipelined: outcome.pipelined,
             // Nothing was waited for where both are the same moment.
             wait_us: if begun == started { 0 } else { stats::micros(started.saturating_duration_since(begun)) },
             time_us,

@@ -276,7 +276,7 @@ impl Session {
     ) -> Option<Result<(), RelayError>> {
         place.pipeline().with_lease(|lease| {
             let mut held = alone(lease);
-            let mut outcome = Outcome { sent: true, ..Outcome::default() };
+            let mut outcome = Outcome { sent: true, pipelined: true, ..Outcome::default() };
             let relayed = self.relay_whole(cx, &mut held, query, reply, &mut outcome);
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();

@@ -30,6 +30,8 @@ pub(super) struct Digest {
     pub(super) statements: f64,
     pub(super) errors: f64,
     pub(super) rows: f64,
+    /// Statements that shared a connection with reads of other sessions.
+    pub(super) pipelined: f64,
     pub(super) time_us: f64,
     pub(super) p95_us: f64,
 }
@@ -59,6 +61,7 @@ impl Figures {
                 statements: number("statements"),
                 errors: number("errors"),
                 rows: number("rows_sent") + number("rows_affected"),
+                pipelined: number("pipelined"),
                 time_us: number("time_us"),
                 p95_us: number("time_us_p95"),
             };

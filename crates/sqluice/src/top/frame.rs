@@ -109,6 +109,7 @@ fn digests(before: &Figures, now: &Figures) -> Vec<String> {
             statements: digest.statements - known.statements,
             errors: digest.errors - known.errors,
             rows: digest.rows - known.rows,
+            pipelined: digest.pipelined - known.pipelined,
             time_us: digest.time_us - known.time_us,
             ..digest.clone()
         };
@@ -119,17 +120,18 @@ fn digests(before: &Figures, now: &Figures) -> Vec<String> {
     grown.sort_by(|(one, _), (other, _)| other.time_us.total_cmp(&one.time_us));
     let all_us: f64 = grown.iter().map(|(digest, _)| digest.time_us).sum::<f64>().max(1.0);
     let head = format!(
-        "{:>5} {:>9} {:>9} {:>9} {:>9} {:>7}  {:<12} statement",
-        "time", "number/s", "mean ms", "p95 ms", "rows/s", "errors", "user"
+        "{:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}  {:<12} statement",
+        "time", "number/s", "mean ms", "p95 ms", "rows/s", "pipelined", "errors", "user"
     );
     let line = |(digest, user): &(Digest, &str)| {
         format!(
-            "{:>4.0}% {:>9.1} {:>9.3} {:>9.3} {:>9.0} {:>7.1}  {:<12} {}",
+            "{:>4.0}% {:>9.1} {:>9.3} {:>9.3} {:>9.0} {:>8.0}% {:>7.1}  {:<12} {}",
             100.0 * digest.time_us / all_us,
             digest.statements / seconds,
             digest.time_us / digest.statements / 1000.0,
             digest.p95_us / 1000.0,
             digest.rows / seconds,
+            100.0 * digest.pipelined / digest.statements,
             digest.errors / seconds,
             out::one_line(user, 12),
             out::one_line(&digest.text, 200),
@@ -183,7 +185,7 @@ mod tests {
 
     fn digest(text: &str, statements: u64, time_us: u64) -> Value {
         json!({ "hash": text, "user": "app", "schema": "", "text": text, "statements": statements, "time_us": time_us,
-                "rows_sent": statements, "time_us_p95": 2500 })
+                "rows_sent": statements, "pipelined": statements / 2, "time_us_p95": 2500 })
     }
 
     #[test]
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(forms.len(), 2, "one digest did not run: {forms:?}");
         assert!(forms[0].starts_with("75%") && forms[0].ends_with("SELECT b"), "{forms:?}");
         let words: Vec<&str> = forms[1].split_whitespace().collect();
-        assert_eq!(words[..5], ["25%", "100.0", "0.200", "2.500", "100"]);
+        assert_eq!(words[..6], ["25%", "100.0", "0.200", "2.500", "100", "50%"]);
         assert!(shown.last().unwrap().contains("1.5 db1        SELECT [2J b"), "{:?}", shown.last());
         assert!(shown.iter().all(|line| !line.contains('\u{1b}')));
         let small = lines(&before, &now, Size { columns: 20, lines: 5 });

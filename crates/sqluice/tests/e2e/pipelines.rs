@@ -1,6 +1,7 @@
 //! Pipelines: reads of several sessions that share connections. No session sees another's, and a long one holds nobody up.
 
 mod own_replies;
+mod seen;
 
 use std::time::{Duration, Instant};
 

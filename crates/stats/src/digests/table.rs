@@ -122,6 +122,7 @@ impl DigestFigures {
             RanBy::Replica => self.on_replicas += 1,
             RanBy::Nobody | RanBy::Cache { .. } => return false,
         }
+        self.pipelined += u64::from(ran.pipelined);
         self.time_us += ran.time_us;
         self.server_us += ran.server_us;
         self.time_us_min = Some(self.time_us_min.map_or(ran.time_us, |least| least.min(ran.time_us)));

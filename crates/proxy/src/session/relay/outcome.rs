@@ -59,6 +59,8 @@ pub struct Outcome {
     pub taps: Taps,
     /// All of the statement was given to the server's connection.
     pub sent: bool,
+    /// It shared a connection with reads of other sessions.
+    pub pipelined: bool,
     /// How the connection ended.
     pub end: End,
     /// Bytes of the reply reached the client's socket.

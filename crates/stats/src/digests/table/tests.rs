@@ -58,7 +58,7 @@ fn statements_are_counted_with_all_that_is_known_of_them() {
     let mut table = DigestTable::new(10, began);
     run(&mut table, 1, &ran(50, at(1)));
     run(&mut table, 1, &Ran { error: Some(1064), by: RanBy::Replica, ..ran(10, at(2)) });
-    run(&mut table, 1, &Ran { rows_sent: 40, ..ran(70, at(3)) });
+    run(&mut table, 1, &Ran { rows_sent: 40, pipelined: true, ..ran(70, at(3)) });
     run(&mut table, 1, &Ran { wait_us: 900, ..Ran::unserved(Some(1064), at(4)) });
     let report = table.report();
     let [row] = &report.rows[..] else { panic!("{report:?}") };
@@ -69,6 +69,7 @@ fn statements_are_counted_with_all_that_is_known_of_them() {
         rows_affected: 9,
         on_primary: 2,
         on_replicas: 1,
+        pipelined: 1,
         reply_bytes: 21,
         wait_us: 912,
         time_us: 130,

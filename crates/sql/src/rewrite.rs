@@ -54,8 +54,8 @@ impl Known<'_> {
             (Known::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
             // A column that is unsigned and may be NULL, as the variable's.
             (Known::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
-            // Names and commas: any other byte was refused when the list was set.
-            (Known::TrackedVariables(names), _) => format!("'{}'", names.replace(['\'', '\\'], "")),
+            // Names and commas: any other byte was refused when the list was set. It may be NULL, as the variable.
+            (Known::TrackedVariables(names), _) => format!("IF(1,'{}',NULL)", names.replace(['\'', '\\'], "")),
         }
     }
 }

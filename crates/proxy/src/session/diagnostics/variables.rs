@@ -10,9 +10,13 @@ use super::literals::is_word;
 use super::read_back::{Row, rows};
 use crate::session::relay::{Outcome, RelayError};
 use crate::session::reset::ask;
+use crate::session::tracking::is_tracking_variable;
 use crate::session::{Doubt, Held, Past, Session};
 use route::Pin;
 use route::state::has_default;
+
+/// The list of tracked variables that Sqluice sets on connections: the client's is not there any more.
+const OWN_LIST: &str = "*";
 
 /// Tracked names that are no state to carry to another connection: they report, or are meant for one statement.
 pub(in crate::session) const REPORTS: [&str; 8] = [
@@ -98,7 +102,12 @@ impl Session {
         }
         let state = Arc::make_mut(&mut self.belief.state);
         for (name, value) in told {
-            state.set_variable(name, &String::from_utf8_lossy(&value.unwrap_or_default()));
+            let value = String::from_utf8_lossy(value.as_deref().unwrap_or_default());
+            if !is_tracking_variable(name) {
+                state.set_variable(name, &value);
+            } else if value != OWN_LIST {
+                self.belief.tracking.set(name, &value);
+            }
         }
         held.lease.origin.state = self.belief.state.clone();
         true

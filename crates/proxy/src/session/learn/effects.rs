@@ -71,6 +71,9 @@ impl Session {
                     {
                         self.belief.tracking = tracking;
                     }
+                    if let Effect::Variable { value: Value::Unknown, .. } = effect {
+                        self.belief.past.doubt_variable(name);
+                    }
                     // Other connections tell of this session's own transactions only.
                     if self.belief.tracking.all_gtids() {
                         self.belief.pins.put(Pin::Opaque, true);

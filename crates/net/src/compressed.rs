@@ -167,7 +167,6 @@ mod tests {
     use wire::packet;
 
     use super::*;
-    use crate::stream::DetachError;
     use crate::tls::{ClientTls, ClientTlsOptions, ServerTls, ServerTlsMode};
 
     async fn sockets() -> (TcpStream, TcpStream) {
@@ -221,30 +220,22 @@ mod tests {
             for bytes in [1, 49, 100, 70_000, 3_000_000] {
                 talk(&mut client, &mut server, bytes).await;
             }
-            // Idle, it keeps nothing, and may leave its thread unless TLS holds it.
-            match client.detach() {
-                Ok(detached) => {
-                    assert!(!encrypted);
-                    let elsewhere = std::thread::spawn(move || {
-                        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-                        runtime.block_on(async {
-                            let mut client = Stream::attach(detached).unwrap();
-                            client.write_all(&packets(0, b"moved")).await.unwrap();
-                            client.flush().await.unwrap();
-                        });
-                    });
-                    let mut came = [0; 9];
-                    server.read_exact(&mut came).await.unwrap();
-                    assert_eq!(&came[4..], b"moved");
-                    elsewhere.join().unwrap();
-                    assert_eq!(server.read(&mut came).await.unwrap(), 0, "the end between frames");
-                }
-                Err(DetachError::Stays(mut client)) => {
-                    assert!(encrypted);
-                    talk(&mut client, &mut server, 1000).await;
-                }
-                Err(error) => panic!("{error}"),
-            }
+            // Idle, it keeps nothing, and may leave its thread.
+            let detached = client.detach().unwrap();
+            let elsewhere = std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(async {
+                    let mut client = Stream::attach(detached).unwrap();
+                    client.write_all(&packets(0, b"moved")).await.unwrap();
+                    client.flush().await.unwrap();
+                    client.shutdown().await.unwrap();
+                });
+            });
+            let mut came = [0; 9];
+            server.read_exact(&mut came).await.unwrap();
+            assert_eq!(&came[4..], b"moved");
+            elsewhere.join().unwrap();
+            assert_eq!(server.read(&mut came).await.unwrap(), 0, "the end between frames");
         }
     }
 

@@ -14,7 +14,9 @@ pub mod packets;
 pub mod query;
 pub mod stream;
 pub mod tls;
+mod tls_socket;
 
 pub use address::Address;
 pub use dial::open;
 pub use stream::Stream;
+pub use tls_socket::TlsSocket;

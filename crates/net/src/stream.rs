@@ -14,6 +14,7 @@ use wire::compress::{Codec, Compression, Side};
 use wire::handshake::Channel;
 
 use crate::compressed::Compressed;
+use crate::tls_socket::TlsSocket;
 
 /// A connection to a client or a server.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub enum Stream {
     /// A local socket.
     Unix(UnixStream),
     /// TLS over TCP, as either side.
-    Tls(Box<tokio_rustls::TlsStream<TcpStream>>),
+    Tls(Box<tokio_rustls::TlsStream<TlsSocket>>),
     /// One of the others, in the compressed protocol.
     Compressed(Box<Compressed>),
 }
@@ -40,6 +41,7 @@ pub struct Detached {
 enum Socket {
     Plain(std::net::TcpStream),
     Unix(StdUnixStream),
+    Tls(Box<tokio_rustls::TlsStream<TlsSocket>>),
 }
 
 impl From<std::net::TcpStream> for Detached {
@@ -59,6 +61,7 @@ impl Detached {
     pub fn peer_ip(&self) -> Option<std::net::IpAddr> {
         match &self.socket {
             Socket::Plain(tcp) => tcp.peer_addr().ok().map(|address| address.ip().to_canonical()),
+            Socket::Tls(tls) => tls.get_ref().0.peer_addr().ok().map(|address| address.ip().to_canonical()),
             Socket::Unix(_) => None,
         }
     }
@@ -71,6 +74,8 @@ impl Detached {
         match &mut self.socket {
             Socket::Plain(tcp) => io::Write::write(tcp, bytes),
             Socket::Unix(unix) => io::Write::write(unix, bytes),
+            // It would have to be encrypted.
+            Socket::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }
@@ -78,7 +83,7 @@ impl Detached {
 /// Why a connection stays with its runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum DetachError {
-    /// TLS streams are bound to their runtime's socket, and a frame that is in work to its thread; here it is back.
+    /// A compressed frame that is in work belongs to its thread; here the connection is back.
     #[error("the connection cannot leave its runtime")]
     Stays(Box<Stream>),
     /// The system refused; the connection is lost.
@@ -184,7 +189,7 @@ impl Stream {
     pub fn tcp(&self) -> Option<&TcpStream> {
         match self.below() {
             Stream::Plain(tcp) => Some(tcp),
-            Stream::Tls(tls) => Some(tls.get_ref().0),
+            Stream::Tls(tls) => tls.get_ref().0.tcp(),
             Stream::Unix(_) | Stream::Compressed(_) => None,
         }
     }
@@ -229,15 +234,6 @@ impl Stream {
         Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending()
     }
 
-    /// Whether [`Stream::detach`] can take it from its runtime, unless it is in the middle of a compressed packet.
-    pub fn can_detach(&self) -> bool {
-        match self {
-            Stream::Plain(_) | Stream::Unix(_) => true,
-            Stream::Tls(_) => false,
-            Stream::Compressed(compressed) => compressed.inner().can_detach(),
-        }
-    }
-
     /// Takes the connection from its runtime.
     ///
     /// # Errors
@@ -246,7 +242,10 @@ impl Stream {
         match self {
             Stream::Plain(tcp) => Ok(tcp.into_std()?.into()),
             Stream::Unix(unix) => Ok(unix.into_std()?.into()),
-            Stream::Tls(_) => Err(DetachError::Stays(Box::new(self))),
+            Stream::Tls(mut tls) => {
+                tls.get_mut().0.detach()?;
+                Ok(Detached { socket: Socket::Tls(tls), codec: None })
+            }
             Stream::Compressed(compressed) => match compressed.take_apart() {
                 Ok((inner, codec, side)) => match inner.detach() {
                     Ok(detached) => Ok(Detached { codec: Some(Box::new((codec, side))), ..detached }),
@@ -274,6 +273,10 @@ impl Stream {
             Socket::Unix(unix) => {
                 unix.set_nonblocking(true)?;
                 Stream::Unix(UnixStream::from_std(unix)?)
+            }
+            Socket::Tls(mut tls) => {
+                tls.get_mut().0.attach()?;
+                Stream::Tls(tls)
             }
         };
         Ok(match detached.codec {

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::Stream;
-use crate::stream::{DetachError, Keepalive};
+use crate::stream::Keepalive;
 
 async fn sockets() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -81,7 +81,7 @@ async fn sessions_are_resumed() {
 }
 
 #[tokio::test]
-async fn plain_connections_move_between_runtimes_and_tls_ones_come_back() {
+async fn connections_move_between_runtimes_with_their_encryption() {
     let (left, mut right) = sockets().await;
     let stream = Stream::from(left);
     stream.set_nodelay().unwrap();
@@ -99,10 +99,24 @@ async fn plain_connections_move_between_runtimes_and_tls_ones_come_back() {
 
     let server = ServerTls::self_made(&[]).unwrap();
     let (at_client, mut at_server) = shake(&server, &client(ServerTlsMode::Required, None), "localhost").await.unwrap();
-    let Err(DetachError::Stays(mut back)) = at_client.detach() else { panic!("a TLS stream left its runtime") };
-    back.write_all(b"x").await.unwrap();
-    back.flush().await.unwrap();
+    at_server.write_all(b"ab").await.unwrap();
+    at_server.flush().await.unwrap();
+    let mut at_client = at_client;
+    assert_eq!(at_client.read_u8().await.unwrap(), b'a');
+    // The second byte is decrypted already, and goes along.
+    let detached = at_client.detach().unwrap();
+    let elsewhere = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut at_client = Stream::attach(detached).unwrap();
+            assert!(at_client.is_tls() && at_client.peer_addr().is_some());
+            assert_eq!(at_client.read_u8().await.unwrap(), b'b');
+            at_client.write_all(b"x").await.unwrap();
+            at_client.flush().await.unwrap();
+        });
+    });
     assert_eq!(at_server.read_u8().await.unwrap(), b'x');
+    elsewhere.join().unwrap();
 }
 
 #[tokio::test]

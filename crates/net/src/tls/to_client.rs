@@ -15,7 +15,7 @@ use super::{
     Pem, TlsError, TlsVersion, and_above, configuration, file_error, handshake_error, provider, read_certificates,
     read_key, read_roots,
 };
-use crate::Stream;
+use crate::{Stream, TlsSocket};
 
 /// Whether clients are asked for a certificate.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +120,7 @@ impl ServerTls {
         let Stream::Plain(tcp) = stream else {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "TLS is spoken over plain TCP only"));
         };
-        let tls = TlsAcceptor::from(self.config.clone()).accept(tcp).await.map_err(handshake_error)?;
+        let tls = TlsAcceptor::from(self.config.clone()).accept(TlsSocket::from(tcp)).await.map_err(handshake_error)?;
         Ok(Stream::Tls(Box::new(tls.into())))
     }
 

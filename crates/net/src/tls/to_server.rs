@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use super::verifier::{AnyCertificate, AnyName, ThisCertificate};
 use super::{Pem, TlsError, and_above, configuration, provider, read_certificates, read_key, read_roots};
-use crate::Stream;
+use crate::{Stream, TlsSocket};
 
 /// The settings of [`ClientTls::new`].
 #[derive(Clone, Debug)]
@@ -166,7 +166,8 @@ impl ClientTls {
             Err(_) if self.mode != ServerTlsMode::VerifyIdentity => ServerName::from(tcp.peer_addr()?.ip()),
             Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidInput, error)),
         };
-        let tls = TlsConnector::from(config).connect(name, tcp).await.map_err(super::handshake_error)?;
+        let tls =
+            TlsConnector::from(config).connect(name, TlsSocket::from(tcp)).await.map_err(super::handshake_error)?;
         Ok(Stream::Tls(Box::new(tls.into())))
     }
 }

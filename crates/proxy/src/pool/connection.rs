@@ -303,7 +303,7 @@ impl Connection {
 
     /// Whether another worker can have it; a TLS connection stays where it was opened.
     pub fn can_move(&self) -> bool {
-        self.stream.can_detach()
+        !self.stream.is_tls()
     }
 
     /// Takes it from this worker's runtime.
@@ -311,6 +311,9 @@ impl Connection {
     /// # Errors
     /// It cannot leave (TLS, a frame in work): here it is back, or gone if the system refused.
     pub fn detach(self) -> Result<Parcel, Option<Box<Connection>>> {
+        if !self.can_move() {
+            return Err(Some(Box::new(self)));
+        }
         let Connection { stream, inbox, origin } = self;
         match stream.detach() {
             Ok(socket) => Ok(Parcel { socket, origin }),

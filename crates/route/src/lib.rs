@@ -1,13 +1,15 @@
 //! The decision for one statement: where it goes, and the reason in words. After a [`Route`] no code classifies SQL.
 //!
 //! Everything here is a function of values: of the session's state ([`state`]) and pins ([`pin`]), of what it wrote and of what
-//! servers reported ([`causal_reads`], [`near`]), and of how busy servers are ([`loads`]). `now` is an argument.
+//! servers reported ([`causal_reads`], [`near`]), and of how busy servers are ([`loads`]). `now` is an argument. [`relief`] decides
+//! in the same way which worker runs a session.
 
 pub mod causal_reads;
 pub mod loads;
 pub mod near;
 pub mod pin;
 pub mod read_write_split;
+pub mod relief;
 pub mod select_server;
 pub mod short_forms;
 pub mod state;

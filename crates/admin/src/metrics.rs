@@ -136,6 +136,7 @@ fn queries(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, USER_WAIT_TIMEOUTS, |worker| &worker.user_wait_timeouts);
     counter(page, FIX_UPS, |worker| &worker.fix_ups);
     counter(page, REPREPARES, |worker| &worker.reprepares);
+    by_reason(page, SESSIONS_MOVED, workers, |worker| &worker.sessions_given, |counter| counter.get() as i64);
     counter(page, MOVED, |worker| &worker.moved);
     counter(page, RECEIVED_BYTES, |worker| &worker.received_bytes);
     counter(page, SENT_BYTES, |worker| &worker.sent_bytes);

@@ -17,6 +17,7 @@ mod rules;
 mod sessions;
 mod tier;
 mod warm;
+mod workers;
 
 use std::sync::Arc;
 
@@ -180,6 +181,15 @@ const ENDPOINTS: &[Endpoint] = &[
         query: NONE,
         body: &[WHAT],
         answer: || put(sessions::kill),
+    },
+    Endpoint {
+        method: "put",
+        path: "/workers/{worker}/relieve",
+        role: Role::Operate,
+        summary: "Move sessions of a worker to the least busy one",
+        query: NONE,
+        body: &[DRY_RUN],
+        answer: || put(workers::relieve),
     },
     Endpoint {
         method: "get",

@@ -2,12 +2,12 @@
 
 use std::pin::Pin;
 
-use facts::sessions::SessionFacts;
+use facts::sessions::{Relieved, SessionFacts};
 
 /// An answer that takes some time.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// The sessions, for reading and for ending them.
+/// The sessions, for reading, for ending and for moving them.
 pub trait Sessions: Send + Sync {
     /// All sessions, in the order of their ids.
     fn list(&self) -> Later<Vec<SessionFacts>>;
@@ -17,6 +17,9 @@ pub trait Sessions: Send + Sync {
 
     /// Ends a session, or what it runs.
     fn kill(&self, kill: Kill) -> Later<Result<bool, String>>;
+
+    /// Has a worker give sessions to another one. With `dry_run` only says to which, and how many.
+    fn relieve(&self, worker: usize, dry_run: bool) -> Later<Result<Relieved, String>>;
 }
 
 /// A session that is to end, or its statement.

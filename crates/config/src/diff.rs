@@ -90,9 +90,17 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
     let users = names(&old.users, &new.users);
     let warms = names(&old.warms, &new.warms);
     let live = |config: &Config| {
-        let Proxy { busy_poll, digests_max, digest_samples, drain, zone, prepared_memory_max, .. } =
-            config.proxy.clone();
-        (busy_poll, digests_max, digest_samples, drain, zone, prepared_memory_max)
+        let Proxy {
+            busy_poll,
+            relieve_above_percent,
+            digests_max,
+            digest_samples,
+            drain,
+            zone,
+            prepared_memory_max,
+            ..
+        } = config.proxy.clone();
+        (busy_poll, relieve_above_percent, digests_max, digest_samples, drain, zone, prepared_memory_max)
     };
     let proxy = live(old) != live(new);
     let keys = |config: &Config| config.admin.as_ref().map(|admin| admin.keys.clone()).unwrap_or_default();

@@ -137,6 +137,8 @@ pub struct Proxy {
     pub workers: usize,
     /// How long a worker looks for the next event before it sleeps; zero is off.
     pub busy_poll: Duration,
+    /// The share of a core above which a busy worker gives sessions to others, in percent; 0 is off.
+    pub relieve_above_percent: u32,
     /// Entries of each worker's table of digests; 0 is off.
     pub digests_max: usize,
     /// A text of each digest is kept for EXPLAIN.

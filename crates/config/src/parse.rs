@@ -90,6 +90,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
     let proxy = Proxy {
         workers: reader.number(&proxy, &process::WORKERS) as usize,
         busy_poll: Duration::from_micros(reader.number(&proxy, &process::BUSY_POLL).into()),
+        relieve_above_percent: reader.number(&proxy, &process::RELIEVE_ABOVE),
         digests_max: reader.number(&proxy, &process::DIGESTS_MAX) as usize,
         digest_samples: reader.flag(&proxy, &process::DIGEST_SAMPLES),
         drain: reader.duration(&proxy, &process::DRAIN),

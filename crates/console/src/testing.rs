@@ -85,6 +85,10 @@ impl Sessions for NoSessions {
     fn kill(&self, _: Kill) -> Later<Result<bool, String>> {
         Box::pin(async { Ok(false) })
     }
+
+    fn relieve(&self, _: usize, _: bool) -> Later<Result<facts::sessions::Relieved, String>> {
+        Box::pin(async { Err("there is one worker".to_owned()) })
+    }
 }
 
 struct NoClusters;

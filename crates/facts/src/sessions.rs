@@ -40,6 +40,8 @@ pub struct SessionFacts {
     pub transaction: Option<Duration>,
     /// The reasons why it must keep its backend connection, in words.
     pub pins: Vec<&'static str>,
+    /// The worker that runs it.
+    pub worker: usize,
 }
 
 /// The thing that a session does.
@@ -86,4 +88,19 @@ impl SessionState {
     pub fn is_busy(self) -> bool {
         matches!(self, SessionState::Running | SessionState::WaitsForConnection | SessionState::WaitsForServer)
     }
+}
+
+/// The result of a relief: a worker has given sessions to another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Relieved {
+    /// The worker that got them.
+    pub to: usize,
+    /// The share of the worker's load, or of its sessions, that was to move.
+    pub share: f64,
+    /// The share is one of sessions: the worker was no busier than others.
+    pub by_sessions: bool,
+    /// Sessions that were chosen.
+    pub chosen: usize,
+    /// Those of them that have moved. The others did not come to the end of a statement or a transaction in time.
+    pub moved: usize,
 }

@@ -162,6 +162,9 @@ pub enum SessionEnd {
     /// The process stops.
     #[error("draining")]
     Draining,
+    /// It goes on at this worker.
+    #[error("it moves to worker {0}")]
+    Moves(usize),
     /// The client may not even try to log in; it has got an error, and was counted.
     #[error("turned away: {0}")]
     TurnedAway(String),

@@ -9,6 +9,7 @@ use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::pool::Pools;
+use crate::relief;
 use crate::session;
 use crate::shared::{Mail, Shared};
 use crate::warm;
@@ -86,6 +87,10 @@ fn receive(worker: &Rc<Worker>, mail: Mail) {
     };
     match mail {
         Mail::Client(client) => session::spawn(worker.clone(), *client),
+        Mail::Session(moving) => session::arrive(worker, moving),
+        Mail::Relieve(order) => {
+            tokio::task::spawn_local(relief::relieve(worker.clone(), *order));
+        }
         Mail::Published(name) => {
             if let Some(cluster) = worker.known_cluster(&name) {
                 worker.take_published(&cluster);
@@ -130,6 +135,7 @@ fn receive(worker: &Rc<Worker>, mail: Mail) {
 fn tidy(worker: &Worker) {
     let second = worker.shared.uptime_s();
     worker.uptime_s.set(second);
+    worker.stats.busy_permille.add(worker.busy.permille() - worker.stats.busy_permille.get());
     let config = worker.shared.config.load();
     worker.busy_poll.set(config.proxy.busy_poll);
     worker.events.take_settings(&config.events);

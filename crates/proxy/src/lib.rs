@@ -4,7 +4,7 @@
 //! tells the life of each query (`Session::handle`), [`route`] decides, [`pool`] lends backend connections;
 //! [`route::state`] is what both sides believe of each other.
 //!
-//! Imports run one way: `start`, `event_loop`, `warm` → [`session`] → [`worker`] → [`pipeline`] → [`pool`] → [`shared`].
+//! Imports run one way: `start`, `event_loop`, `relief`, `warm` → [`session`] → [`worker`] → [`pipeline`] → [`pool`] → [`shared`].
 
 pub mod addresses;
 pub mod busy_poll;
@@ -21,6 +21,7 @@ pub mod outgoing;
 pub mod pipeline;
 pub mod pool;
 pub mod prepared_memory;
+mod relief;
 pub mod session;
 pub mod sessions;
 pub mod shared;
@@ -32,5 +33,5 @@ pub mod wake;
 pub mod warm;
 pub mod worker;
 
-pub use operator::{KillError, KillWhat, Operator, Seen};
+pub use operator::{KillError, KillWhat, Operator, RelieveError, Seen};
 pub use start::{Proxy, StartError, workers};

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use facts::sessions::{SessionFacts, SessionState};
+use facts::sessions::{Relieved, SessionFacts, SessionState};
 use net::query::{Client, Limits, QueryError};
 use route::Pin;
+use route::relief::on_demand;
 use stats::micros;
+use tokio::sync::oneshot;
 use wire::{Capabilities, errno};
 
+use crate::relief::{loads, relieved};
 use crate::sessions::SessionHandle;
-use crate::shared::{Shared, login_as};
+use crate::shared::{Mail, Mailboxes, ReliefOrder, Shared, login_as};
 
 /// Longest wait for a server that kills a statement.
 const KILL_WAIT: Duration = Duration::from_secs(2);
@@ -21,7 +24,10 @@ const FORM_WAIT: Duration = Duration::from_millis(20);
 
 /// The sessions of the process, for an operator.
 #[derive(Clone, Debug)]
-pub struct Operator(Arc<Shared>);
+pub struct Operator {
+    shared: Arc<Shared>,
+    mailboxes: Mailboxes,
+}
 
 /// The thing that a kill ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,15 +63,29 @@ pub enum KillError {
     },
 }
 
+/// Why a worker gives no sessions away.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RelieveError {
+    /// There is no such worker.
+    #[error("there is no worker {0}; there are {1}, counted from 0")]
+    Unknown(usize, usize),
+    /// It has nothing to give.
+    #[error("worker {0} is no busier than the others, and has no more sessions")]
+    Even(usize),
+    /// Another relief is under way, or the process stops.
+    #[error("worker {0} gives sessions away already, or is about to end")]
+    UnderWay(usize),
+}
+
 impl Operator {
     /// The operator of these sessions.
-    pub(crate) fn of(shared: &Arc<Shared>) -> Operator {
-        Operator(shared.clone())
+    pub(crate) fn of(shared: &Arc<Shared>, mailboxes: &Mailboxes) -> Operator {
+        Operator { shared: shared.clone(), mailboxes: mailboxes.clone() }
     }
 
     /// All sessions, in the order of their ids. Those that run a query are asked for its form first, which takes some milliseconds.
     pub async fn sessions(&self) -> Vec<SessionFacts> {
-        let mut all = self.0.sessions.all();
+        let mut all = self.shared.sessions.all();
         all.sort_by_key(|session| session.id);
         let mut asked = false;
         for session in all.iter().filter(|session| session.state().is_busy()) {
@@ -84,11 +104,11 @@ impl Operator {
     /// All sessions in no order, without the form of what runs and with times to the second: no session is asked.
     pub fn glance(&self) -> Vec<SessionFacts> {
         let now = Instant::now();
-        self.0.sessions.all().iter().map(|session| self.facts(session, now)).collect()
+        self.shared.sessions.all().iter().map(|session| self.facts(session, now)).collect()
     }
 
     fn facts(&self, session: &SessionHandle, now: Instant) -> SessionFacts {
-        let started = self.0.started;
+        let started = self.shared.started;
         let now_us = micros(now.saturating_duration_since(started));
         let since = |us: u64| Duration::from_micros(now_us.saturating_sub(us));
         let (login, state) = (session.login(), session.state());
@@ -108,7 +128,7 @@ impl Operator {
         };
         let held = session.held();
         let server = held.and_then(|(server, _)| {
-            let cluster = self.0.cluster(session.cluster.get()?)?;
+            let cluster = self.shared.cluster(session.cluster.get()?)?;
             Some(cluster.published.view.load().server(server)?.name.clone())
         });
         let pins = session.pins.load(std::sync::atomic::Ordering::Relaxed);
@@ -132,6 +152,7 @@ impl Operator {
                 .filter(|(index, _)| pins >> index & 1 != 0)
                 .map(|(_, word)| *word)
                 .collect(),
+            worker: session.worker.load(std::sync::atomic::Ordering::Relaxed),
             tls: login.as_ref().is_some_and(|login| login.tls),
             program: login.as_ref().and_then(|login| login.program.clone()),
             listener: login.map(|login| login.listener),
@@ -144,7 +165,7 @@ impl Operator {
     /// # Errors
     /// See [`KillError`]. A session that is to end does so, whatever its server says.
     pub async fn kill(&self, id: u32, what: KillWhat, seen: Option<Seen>) -> Result<bool, KillError> {
-        let session = self.0.sessions.get(id).ok_or(KillError::Unknown(id))?;
+        let session = self.shared.sessions.get(id).ok_or(KillError::Unknown(id))?;
         let kill = session.begin_kill();
         let state = session.state();
         let now = Seen { is_busy: state.is_busy(), digest: session.activity.digest() };
@@ -170,6 +191,28 @@ impl Operator {
         Ok(has_run)
     }
 
+    /// Has a worker give sessions to another one, and waits until that is over: a second or so. With `dry_run` nothing moves.
+    ///
+    /// # Errors
+    /// See [`RelieveError`].
+    pub async fn relieve(&self, worker: usize, dry_run: bool) -> Result<Relieved, RelieveError> {
+        let loads = loads(&self.shared);
+        if worker >= loads.len() {
+            return Err(RelieveError::Unknown(worker, loads.len()));
+        }
+        let relief = on_demand(worker, &loads).ok_or(RelieveError::Even(worker))?;
+        if dry_run {
+            return Ok(relieved(&relief, 0, 0));
+        }
+        let (answer, result) = oneshot::channel();
+        let order = ReliefOrder { relief, by_operator: true, answer: Some(answer) };
+        let under_way = RelieveError::UnderWay(worker);
+        if self.mailboxes[worker].send(Mail::Relieve(Box::new(order))).is_err() {
+            return Err(under_way);
+        }
+        result.await.ok().flatten().ok_or(under_way)
+    }
+
     async fn kill_on_server(
         &self,
         session: &SessionHandle,
@@ -177,7 +220,7 @@ impl Operator {
         thread_id: u64,
     ) -> Result<(), KillError> {
         let (Some(login), Some(cluster)) =
-            (session.login(), session.cluster.get().and_then(|name| self.0.cluster(name)))
+            (session.login(), session.cluster.get().and_then(|name| self.shared.cluster(name)))
         else {
             return Ok(());
         };

@@ -35,6 +35,7 @@ pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
 pub use quota::Quota;
+pub use spare::SessionHere;
 pub use statements::{ForTypes, ServerStatements, StatementKey, TypesWanted};
 pub use users::{UserLease, UserLeaseError, UserLeases};
 

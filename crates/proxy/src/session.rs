@@ -29,6 +29,7 @@ mod local;
 mod login;
 mod long_text;
 mod lost;
+mod moving;
 mod packet_limit;
 mod pipelined;
 mod policy;
@@ -71,6 +72,7 @@ use cluster_session::{ClusterSession, Held};
 use count::End;
 use diagnostics::past::{Doubt, Past};
 use environment::Environment;
+pub use moving::{Moving, arrive};
 use pipelined::Piped;
 use query::{Query, Understood};
 use recover::{Failed, Next};
@@ -85,7 +87,7 @@ use who::{Identity, Who};
 /// One client's session: six parts, each with one lifetime.
 #[derive(Debug)]
 pub struct Session {
-    /// Where it runs: for good.
+    /// Where it runs: until it moves to another worker.
     env: Environment,
     /// The client's connection: for good.
     client: Client,

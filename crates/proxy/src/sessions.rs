@@ -5,7 +5,7 @@ mod activity;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,8 @@ pub struct SessionHandle {
     pub connected_from: Option<SocketAddr>,
     /// Where the client is, by the word of a trusted proxy in front.
     pub proxied_from: OnceLock<SocketAddr>,
+    /// The worker that runs it.
+    pub worker: AtomicUsize,
     /// When it connected.
     pub since: Instant,
     /// The thing that it does now.
@@ -253,6 +255,7 @@ impl Sessions {
             cluster: OnceLock::new(),
             connected_from,
             proxied_from: OnceLock::new(),
+            worker: AtomicUsize::new(0),
             since: Instant::now(),
             activity: Activity::default(),
             wake: Wake::default(),
@@ -284,6 +287,15 @@ impl Sessions {
     /// The session of this id.
     pub fn get(&self, id: u32) -> Option<Arc<SessionHandle>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
+    }
+
+    /// The ids of the sessions on a worker that have logged in.
+    pub fn on_worker(&self, worker: usize) -> Vec<u32> {
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |session: &&Arc<SessionHandle>| {
+            session.worker.load(Ordering::Relaxed) == worker && session.cluster.get().is_some()
+        };
+        all.values().filter(is_there).map(|session| session.id).collect()
     }
 
     /// The sessions of this cluster.

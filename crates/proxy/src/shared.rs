@@ -25,7 +25,7 @@ pub use self::cluster::{ClusterSettings, ClusterShared, limit_of, login_as};
 pub use cluster_writes::{ClusterWrites, Moment, Write};
 pub use file_shares::FileShares;
 pub use logins::{AccountChange, Logins};
-pub use mail::{AskConfirmed, AskDigests, Digests, Mail, Mailboxes};
+pub use mail::{AskConfirmed, AskDigests, Digests, Mail, Mailboxes, ReliefOrder};
 pub use short::{Short, ShortOf};
 pub use warming::{ClientKind, Warming};
 

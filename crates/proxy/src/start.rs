@@ -22,6 +22,7 @@ use crate::listener::{self, Bound};
 use crate::login_log::LoginLog;
 use crate::login_memory::LoginMemory;
 use crate::operator::Operator;
+use crate::relief;
 use crate::sessions::Sessions;
 use crate::shared::{
     ClusterSettings, ClusterShared, Digests, FileShares, ListenerShared, Mail, Mailboxes, Shared, Warming,
@@ -237,6 +238,9 @@ impl Proxy {
         });
         let workers = spawn_workers(&shared, inboxes, rings)?;
         tokio::spawn(event_loop::tell_seconds(Arc::downgrade(&shared)));
+        if count > 1 {
+            tokio::spawn(relief::watch(Arc::downgrade(&shared), mailboxes.clone()));
+        }
         let proxy = Proxy { shared, mailboxes, listeners: Mutex::default(), workers: Mutex::new(workers) };
         let config = proxy.shared.config.load_full();
         for (name, listener) in &config.listeners {
@@ -307,7 +311,7 @@ impl Proxy {
 
     /// The sessions in the hands of an operator.
     pub fn operator(&self) -> Operator {
-        Operator::of(&self.shared)
+        Operator::of(&self.shared, &self.mailboxes)
     }
 
     /// All sessions.

@@ -1,8 +1,10 @@
 //! One thread with its own event loop, sessions and pools, as its sessions see it. Workers share nothing but snapshots, counts and mail.
 
+mod busy;
 mod cluster;
 mod events;
 mod id_columns;
+mod relief;
 mod traces;
 
 use std::cell::{Cell, RefCell};
@@ -17,8 +19,10 @@ use stats::WorkerStats;
 use stats::digests::DigestTable;
 use tokio::sync::Semaphore;
 
+use self::busy::BusyShare;
 pub use self::cluster::{ClusterHere, KnownFunctions, UserSchema};
 pub use self::events::WorkerEvents;
+pub use self::relief::WorkerRelief;
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
 use crate::outgoing;
@@ -70,8 +74,14 @@ pub struct Worker {
     turn: Cell<u32>,
     /// Sessions must end at the next good moment.
     pub draining: Cell<bool>,
-    /// Sessions have something to do before their next statements: they end, or wait for room for events.
+    /// Sessions have something to do before their next statements: they end, wait for room for events, or are measured and move.
     pub presses: Cell<bool>,
+    /// Sessions wait for room for events.
+    pub events_crowded: Cell<bool>,
+    /// The relief that is under way.
+    pub relief: WorkerRelief,
+    /// How busy it is.
+    pub busy: BusyShare,
     /// [`Shared::uptime_s`], read once a second.
     pub uptime_s: Cell<u32>,
     clusters: RefCell<Vec<Rc<ClusterHere>>>,
@@ -107,6 +117,9 @@ impl Worker {
             turn: Cell::new(TURN_WORK),
             draining: Cell::new(false),
             presses: Cell::new(false),
+            events_crowded: Cell::new(false),
+            relief: WorkerRelief::default(),
+            busy: BusyShare::default(),
             uptime_s: Cell::new(1),
             clusters: RefCell::default(),
         }
@@ -123,6 +136,7 @@ impl Worker {
     /// Hands an event over, without a wait.
     pub fn put_event(&self, event: impl FnOnce() -> Event) {
         if self.events.put(event) {
+            self.events_crowded.set(true);
             self.presses.set(true);
         }
     }
@@ -131,7 +145,13 @@ impl Worker {
     pub async fn wait_for_events(&self) {
         self.stats.event_waits.add_one();
         self.events.wait_for_room().await;
-        self.presses.set(self.draining.get());
+        self.events_crowded.set(false);
+        self.press();
+    }
+
+    /// Sees whether sessions have something to do before their next statements.
+    pub fn press(&self) {
+        self.presses.set(self.draining.get() || self.events_crowded.get() || self.relief.is_on());
     }
 
     /// Makes the events of all that were refused since the last call.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::{cache, change, check, demo, init, log_tail, out, regressions, run, sessions, status, top};
+use crate::{cache, change, check, demo, init, log_tail, out, regressions, relieve, run, sessions, status, top};
 
 /// A database traffic manager for MySQL and MariaDB.
 ///
@@ -74,6 +74,8 @@ enum Command {
     Sessions(sessions::ListArgs),
     /// End a session of the running process, or what it runs; or all that meet a condition.
     Kill(sessions::KillArgs),
+    /// Move sessions of a busy worker of the running process to the least busy one.
+    Relieve(relieve::Args),
     /// Show the load, the servers, the digests that take the most time, and the busy sessions, once a second.
     Top(top::Args),
 }
@@ -221,6 +223,7 @@ pub fn main() -> ExitCode {
         Command::Log(args) => log_tail::run(&args),
         Command::Regressions(args) => regressions::run(&args),
         Command::Sessions(args) => sessions::list(&args),
+        Command::Relieve(args) => relieve::run(&args),
         Command::Kill(args) => sessions::kill(&args),
         Command::Top(args) => top::run(&args),
     };

@@ -18,6 +18,7 @@ mod log_tail;
 mod logs;
 mod out;
 mod regressions;
+mod relieve;
 mod run;
 mod sessions;
 mod status;

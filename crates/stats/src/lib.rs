@@ -66,11 +66,20 @@ pub const UNPIPELINED: &[&str] =
 /// files as it may open, or as much memory for logins; the client's address as many connections or sessions.
 pub const REFUSED_CLIENTS: &[&str] = &["max_sessions", "open_files", "login_memory", "address"];
 
+/// Why a worker gives sessions to another one: it was busy; an operator ordered it.
+pub const SESSION_MOVES: &[&str] = &["busy", "order"];
+
 /// The counters of one worker.
 #[derive(Debug)]
 pub struct WorkerStats {
     /// Client sessions now.
     pub sessions: Gauge,
+    /// Its share of a core over the last seconds, in thousandths.
+    pub busy_permille: Gauge,
+    /// Sessions that it gave to other workers, by reason ([`SESSION_MOVES`]).
+    pub sessions_given: Labelled<Counter>,
+    /// Sessions that it got from other workers.
+    pub sessions_taken: Counter,
     /// Clients accepted.
     pub accepted: Counter,
     /// Logins that succeeded.
@@ -174,6 +183,9 @@ impl WorkerStats {
     pub fn new(pin_reasons: &'static [&'static str], route_reasons: &'static [&'static str]) -> WorkerStats {
         WorkerStats {
             sessions: Gauge::default(),
+            busy_permille: Gauge::default(),
+            sessions_given: Labelled::new(SESSION_MOVES),
+            sessions_taken: Counter::default(),
             accepted: Counter::default(),
             logins: Counter::default(),
             login_failures: Counter::default(),

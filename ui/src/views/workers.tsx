@@ -1,9 +1,11 @@
 // Workers: is the load even, and has one too much?
 
+import { useState } from 'preact/hooks';
+import { call } from '../api';
 import { rate, useLive } from '../data';
 import { Chart, type Line } from '../chart';
 import { number } from '../format';
-import { Bar, Empty, Panel, Table } from '../parts';
+import { Act, Bar, Empty, Order, Panel, Table } from '../parts';
 
 const busy = (before: any, now: any, worker: number): number | null => {
     const [was, is] = [before?.workers[worker]?.cpu_us, now.workers[worker]?.cpu_us];
@@ -13,6 +15,7 @@ const busy = (before: any, now: any, worker: number): number | null => {
 
 export function Workers() {
     const { samples, now, before } = useLive();
+    const [relieved, setRelieved] = useState<number | null>(null);
     if (!now || samples.length < 2) return <Empty>The first figures come in a moment.</Empty>;
     const rows = now.workers.map((worker: any) => ({
         ...worker,
@@ -50,17 +53,50 @@ export function Workers() {
                             value: row => row.busy,
                         },
                         { key: 'sessions', head: 'sessions', right: true, cell: row => number(row.sessions), value: row => row.sessions },
+                        { key: 'given', head: 'given', right: true, title: 'sessions that moved to other workers', cell: row => number(row.sessions_given), value: row => row.sessions_given },
+                        { key: 'taken', head: 'taken', right: true, title: 'sessions that came from other workers', cell: row => number(row.sessions_taken), value: row => row.sessions_taken },
                         { key: 'rate', head: 'queries/s', right: true, cell: row => number(row.rate), value: row => row.rate },
                         { key: 'used', head: 'connections in use', right: true, cell: row => row.used, value: row => row.used },
                         { key: 'idle', head: 'idle', right: true, cell: row => row.idle, value: row => row.idle },
                         { key: 'waiting', head: 'waiting', right: true, cell: row => row.waiting, value: row => row.waiting },
                         { key: 'holding', head: 'held', right: true, cell: row => row.holding, value: row => row.holding },
-                        { key: 'moved', head: 'moves', right: true, title: 'connections that it got from other workers', cell: row => number(row.moved), value: row => row.moved },
+                        { key: 'moved', head: 'connections moved', right: true, title: 'backend connections that came from other workers, or went there', cell: row => number(row.moved), value: row => row.moved },
                         { key: 'moves', head: 'moves/s', right: true, cell: row => number(row.moves), value: row => row.moves },
                         { key: 'digests', head: 'digests', right: true, cell: row => number(row.digests), value: row => row.digests },
+                        {
+                            key: 'acts',
+                            head: '',
+                            cell: row => (
+                                <Act role="operate" id={`relieve-${row.worker}`} onClick={() => setRelieved(row.worker)}>
+                                    move sessions …
+                                </Act>
+                            ),
+                        },
                     ]}
                 />
             </Panel>
+            {relieved !== null && <Relieve key={relieved} worker={relieved} onClose={() => setRelieved(null)} />}
         </>
+    );
+}
+
+/** Sessions move to another worker, after a look at which that is. */
+function Relieve(props: { worker: number; onClose: () => void }) {
+    const path = `/workers/${props.worker}/relieve`;
+    const [look] = useState(() => async () => {
+        const plan = await call('PUT', path, { dry_run: true });
+        return `${(100 * plan.share).toFixed(0)} % of its ${plan.of === 'load' ? 'load' : 'sessions'} would move to worker ${plan.to}.`;
+    });
+    return (
+        <Order
+            title={`Move sessions of worker ${props.worker}`}
+            verb="move"
+            look={look}
+            act={async () => {
+                const page = await call('PUT', path, {});
+                return `${page.moved} of ${page.chosen} sessions moved to worker ${page.to}.`;
+            }}
+            onClose={props.onClose}
+        />
     );
 }

@@ -104,6 +104,7 @@ pub const METRICS: &[Metric] = &[
     USER_WAIT_TIMEOUTS,
     FIX_UPS,
     REPREPARES,
+    SESSIONS_MOVED,
     MOVED,
     RECEIVED_BYTES,
     SENT_BYTES,

@@ -211,6 +211,7 @@ fn session(in_transaction: bool) -> SessionFacts {
         thread_id: None,
         transaction: in_transaction.then_some(Duration::from_secs(5)),
         pins: Vec::new(),
+        worker: 0,
     }
 }
 
@@ -229,6 +230,10 @@ impl Sessions for TwoSessions {
 
     fn kill(&self, _: Kill) -> Later<Result<bool, String>> {
         Box::pin(async { Ok(false) })
+    }
+
+    fn relieve(&self, _: usize, _: bool) -> Later<Result<facts::sessions::Relieved, String>> {
+        Box::pin(async { Err("there is one worker".to_owned()) })
     }
 }
 

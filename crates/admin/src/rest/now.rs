@@ -160,6 +160,11 @@ fn cluster(status: &dyn ClusterStatus) -> Value {
     })
 }
 
+/// Sessions that a worker has given to others, for any reason.
+fn given(worker: &WorkerStats) -> u64 {
+    worker.sessions_given.iter().map(|(_, count)| count.get()).sum()
+}
+
 fn each_worker(workers: &[Arc<WorkerStats>]) -> Vec<Value> {
     let cpu_ns = worker_cpu_ns();
     let one = |(number, worker): (usize, &Arc<WorkerStats>)| {
@@ -171,7 +176,10 @@ fn each_worker(workers: &[Arc<WorkerStats>]) -> Vec<Value> {
         json!({
             "worker": number,
             "cpu_us": cpu_ns.get(&number).map(|ns| ns / 1_000),
+            "busy": worker.busy_permille.get() as f64 / 1000.0,
             "sessions": worker.sessions.get(),
+            "sessions_given": given(worker),
+            "sessions_taken": worker.sessions_taken.get(),
             "requests": worker.requests.get(),
             "accepted": worker.accepted.get(),
             "waiting": worker.waiting.get(),

@@ -101,11 +101,11 @@ async fn carry_out(sessions: &Arc<dyn Sessions>, kills: Vec<Kill>) -> (usize, Ve
     }
 }
 
-fn mistake(words: &str) -> Response {
+pub(super) fn mistake(words: &str) -> Response {
     (StatusCode::BAD_REQUEST, format!("{words}\n")).into_response()
 }
 
-fn no_sessions() -> Response {
+pub(super) fn no_sessions() -> Response {
     (StatusCode::NOT_FOUND, "this process has no data plane\n").into_response()
 }
 
@@ -237,6 +237,7 @@ fn shown(facts: &SessionFacts) -> Value {
     put("server_thread", facts.thread_id.into());
     put("transaction_ms", facts.transaction.map(ms).into());
     put("pins", facts.pins.clone().into());
+    put("worker", facts.worker.into());
     Value::Object(fields)
 }
 
@@ -269,6 +270,7 @@ mod tests {
             thread_id: None,
             transaction: None,
             pins: vec!["transaction"],
+            worker: 1,
         }
     }
 
@@ -321,7 +323,7 @@ mod tests {
         let facts = SessionFacts { user: None, digest: 0, ..session(7, SessionState::Login, 5) };
         let expected = json!({
             "id": 7, "listener": "app", "cluster": "main", "client": "10.0.0.7:4711", "tls": false,
-            "connected_ms": 9000.0, "state": "login", "ms": 5.0, "pins": ["transaction"],
+            "connected_ms": 9000.0, "state": "login", "ms": 5.0, "pins": ["transaction"], "worker": 1,
         });
         assert_eq!(shown(&facts), expected);
     }

@@ -12,6 +12,7 @@ pub static PROXY: Section = Section {
     settings: &[
         &WORKERS,
         &BUSY_POLL,
+        &RELIEVE_ABOVE,
         &DIGESTS_MAX,
         &DIGEST_SAMPLES,
         &DRAIN,
@@ -40,6 +41,15 @@ pub static BUSY_POLL: Setting = limit(
     "Time in microseconds for which a worker waits actively before it sleeps; that is faster than to wake up. 50 is \
      a good first value. It uses CPU time of a core while statements run, so leave it off if a database runs on the \
      same machine.",
+);
+/// `relieve_above_percent`
+pub static RELIEVE_ABOVE: Setting = limit(
+    "relieve_above_percent",
+    70,
+    100,
+    "off",
+    "A worker that is busy for more than this share of a core, for some seconds, gives sessions to a worker that is far less \
+     busy. They move between two statements; clients notice nothing.",
 );
 /// `digests_max`
 pub static DIGESTS_MAX: Setting = limit(

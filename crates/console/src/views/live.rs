@@ -65,6 +65,7 @@ pub(super) const VIEWS: &[View] = &[
             int("server_thread"),
             real("transaction_ms"),
             text("pins"),
+            int("worker"),
         ],
         needs: &[Need::Sessions],
         rows: Rows::Of(|gathered| gathered.sessions.iter().map(session).collect()),
@@ -86,6 +87,9 @@ pub(super) const VIEWS: &[View] = &[
             int("waiting"),
             int("moved"),
             int("digests"),
+            real("busy"),
+            int("sessions_given"),
+            int("sessions_taken"),
         ],
         needs: &[],
         rows: Rows::Of(workers),
@@ -241,6 +245,7 @@ fn session(facts: &SessionFacts) -> Row {
         facts.thread_id,
         facts.transaction,
         facts.pins.join(", "),
+        facts.worker,
     ]
 }
 
@@ -259,6 +264,9 @@ fn workers(gathered: &Gathered) -> Vec<Row> {
             worker.waiting.get(),
             worker.moved.get(),
             worker.digests.get(),
+            worker.busy_permille.get() as f64 / 1000.0,
+            worker.sessions_given.iter().map(|(_, count)| count.get()).sum::<u64>(),
+            worker.sessions_taken.get(),
         ]
     };
     gathered.shared.sources.workers.iter().enumerate().map(of).collect()

@@ -1,6 +1,7 @@
 //! Connections that are more than their user's sessions could use at a time.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::{Connection, Pools};
@@ -30,23 +31,34 @@ impl Spare {
     }
 }
 
-impl Pools {
-    /// A user has one more session on this worker.
-    pub fn session_began(&self, user: &Arc<str>) {
-        *self.sessions.borrow_mut().entry(user.clone()).or_insert(0) += 1;
-    }
+/// Counts as one of a user's sessions on a worker while it lives.
+#[derive(Debug)]
+pub struct SessionHere {
+    pools: Rc<Pools>,
+    user: Arc<str>,
+}
 
-    /// A user has one session less on this worker.
-    pub fn session_ended(&self, user: &str) {
-        let mut sessions = self.sessions.borrow_mut();
-        if let Some(count) = sessions.get_mut(user) {
+impl SessionHere {
+    /// A user has one more session on this worker.
+    pub fn begin(pools: &Rc<Pools>, user: &Arc<str>) -> SessionHere {
+        *pools.sessions.borrow_mut().entry(user.clone()).or_insert(0) += 1;
+        SessionHere { pools: pools.clone(), user: user.clone() }
+    }
+}
+
+impl Drop for SessionHere {
+    fn drop(&mut self) {
+        let mut sessions = self.pools.sessions.borrow_mut();
+        if let Some(count) = sessions.get_mut(&*self.user) {
             *count -= 1;
             if *count == 0 {
-                sessions.remove(user);
+                sessions.remove(&*self.user);
             }
         }
     }
+}
 
+impl Pools {
     pub(super) fn spare(&self, idle: &[Box<Connection>]) -> Spare {
         let mut counts = HashMap::new();
         for connection in idle {

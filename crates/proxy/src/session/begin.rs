@@ -39,7 +39,7 @@ impl Session {
         let _ = env.handle.cluster.set(cluster.shared.name.clone());
         let family = if flavour.mariadb { Family::MariaDb } else { Family::MySql };
         let belief = Belief::new(state, cluster.catalog(), (family, flavour.number));
-        let (transaction, here) = (Transaction::default(), ClusterSession::new(cluster));
+        let (transaction, here) = (Transaction::default(), ClusterSession::new(cluster, &who.identity.user));
         let session = Session { env, client, who, belief, transaction, here };
         session.begin_idle_limits();
         session.belief.packet_limit.begin(&session.belief.catalog_at_login);

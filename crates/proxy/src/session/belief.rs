@@ -4,6 +4,7 @@
 //! ([`super::learn`]), and the few statements that Sqluice answers itself.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use ::facts::catalog::Catalog;
@@ -15,9 +16,10 @@ use wire::Status;
 use super::diagnostics::past::Past;
 use super::idle::IdleLimits;
 use super::packet_limit::PacketLimit;
-use super::statements::ClientStatements;
+use super::statements::{ClientStatements, PackedStatements};
 use super::tracking::ClientTracking;
 use crate::shared::CountedHere;
+use crate::worker::ClusterHere;
 
 /// The state that the client believes it has.
 #[derive(Debug)]
@@ -64,6 +66,67 @@ impl Belief {
             idle_limits: Cell::default(),
             idle_defaults: Cell::default(),
             packet_limit: PacketLimit::default(),
+        }
+    }
+}
+
+/// A [`Belief`] between two workers; the fields are its own.
+#[derive(Debug)]
+pub(super) struct PackedBelief {
+    state: Arc<StateMap>,
+    catalog_at_login: Arc<Catalog>,
+    catalog: Arc<Catalog>,
+    facts: StateFacts,
+    status: Status,
+    statements: PackedStatements,
+    tracking: ClientTracking,
+    past: Past,
+    pins: Pins,
+    idle_limits: IdleLimits,
+    idle_defaults: IdleLimits,
+    packet_limit: PacketLimit,
+}
+
+impl Belief {
+    /// It leaves the worker's thread.
+    pub(super) fn pack(self) -> PackedBelief {
+        let Belief { state, catalog_at_login, catalog, facts, status, statements, .. } = self;
+        PackedBelief {
+            state,
+            catalog_at_login: Arc::clone(&catalog_at_login),
+            catalog: Arc::clone(&catalog),
+            facts: facts.get(),
+            status,
+            statements: statements.pack(),
+            tracking: self.tracking,
+            past: self.past,
+            pins: self.pins,
+            idle_limits: self.idle_limits.get(),
+            idle_defaults: self.idle_defaults.get(),
+            packet_limit: self.packet_limit,
+        }
+    }
+}
+
+impl PackedBelief {
+    /// It is on its new worker. A catalog that is known there is counted there.
+    pub(super) fn unpack(self, cluster: &ClusterHere) -> Belief {
+        let here = cluster.catalog();
+        let count = |catalog: Arc<Catalog>| if Arc::ptr_eq(&here, &catalog) { here.clone() } else { Rc::new(catalog) };
+        let PackedBelief { state, catalog_at_login, catalog, facts, status, statements, .. } = self;
+        Belief {
+            state,
+            catalog_at_login: count(catalog_at_login),
+            catalog: count(catalog),
+            facts: Cell::new(facts),
+            status,
+            statements: statements.unpack(),
+            tracking: self.tracking,
+            past: self.past,
+            pins: self.pins,
+            idle_limits: Cell::new(self.idle_limits),
+            idle_defaults: Cell::new(self.idle_defaults),
+            packet_limit: self.packet_limit,
         }
     }
 }

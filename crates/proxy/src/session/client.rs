@@ -96,6 +96,11 @@ impl Client {
         self.inbox.is_empty()
     }
 
+    /// Nothing of it is waiting to be handled or sent, and it is there.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_idle() && !self.has_unsent() && !self.left
+    }
+
     /// The next command if it is one like nearly all: short, in one packet, and read in one piece or with others. `None` if something
     /// else is there; [`Client::next_request`] takes that. Nothing may be unsent that the client waits for.
     #[inline]

@@ -2,13 +2,14 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use ::facts::view::ServerId;
 use route::OwnWrites;
 
 use super::cache::ContextHere;
 use super::replica_wait::Awaits;
-use crate::pool::{Lease, UserLease};
+use crate::pool::{Lease, SessionHere, UserLease};
 use crate::worker::ClusterHere;
 
 /// A session's part in a cluster.
@@ -28,12 +29,15 @@ pub(super) struct ClusterSession {
     pub cache_context: Option<Box<ContextHere>>,
     /// The writes that the result cache does not know of yet.
     pub written_for_cache: Option<::facts::tables::WrittenRows>,
+    /// Counts as one of its user's sessions on this worker.
+    user: SessionHere,
 }
 
 impl ClusterSession {
-    /// The part of a session that begins.
-    pub(super) fn new(cluster: Rc<ClusterHere>) -> ClusterSession {
+    /// The part of a session of this user that begins.
+    pub(super) fn new(cluster: Rc<ClusterHere>, user: &Arc<str>) -> ClusterSession {
         ClusterSession {
+            user: SessionHere::begin(&cluster.pools, user),
             cluster,
             held: None,
             own_writes: None,
@@ -42,6 +46,11 @@ impl ClusterSession {
             cache_context: None,
             written_for_cache: None,
         }
+    }
+
+    /// The session is this user's from now on.
+    pub(super) fn count_user(&mut self, user: &Arc<str>) {
+        self.user = SessionHere::begin(&self.cluster.pools, user);
     }
 
     /// A statement is on its way to this server.

@@ -1,4 +1,4 @@
-//! The surroundings of a session: where it runs. They never change.
+//! The surroundings of a session: where it runs. They change only when it moves to another worker, which makes it anew.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::worker::Worker;
 
-/// The surroundings of a session, from its login to its end.
+/// The surroundings of a session, for as long as it is on its worker.
 #[derive(Debug)]
 pub(super) struct Environment {
     /// The worker that runs it.

@@ -14,6 +14,7 @@ use super::environment::Environment;
 use super::local::Answered;
 use super::query::{Arrived, QueryText};
 use super::relay::{Outcome, StateChange};
+use super::who::Who;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::login_log::{REASON_CHARS_MAX, cut};
@@ -101,6 +102,14 @@ pub(super) fn failure(end: &SessionEnd) -> Option<String> {
     }
 }
 
+/// The event of a session's end.
+pub(super) fn ended(worker: &Worker, session: u32, who: &Who, logged_in: Instant, end: &SessionEnd) {
+    if let Some(client) = who.client.clone() {
+        let ended = Ended { reason: end.to_string(), total_us: micros(logged_in.elapsed()) };
+        worker.put_event(|| Event { at: SystemTime::now(), session, client, body: Body::Logout(ended) });
+    }
+}
+
 impl Session {
     /// The client has logged in: from now on events show its user.
     pub(super) fn note_login(&mut self, begun: Instant, changes_user: bool) {
@@ -124,10 +133,7 @@ impl Session {
 
     /// The session is over.
     pub(super) fn note_end(&self, logged_in: Instant, end: &SessionEnd) {
-        if let Some(client) = &self.who.client {
-            let ended = Ended { reason: end.to_string(), total_us: micros(logged_in.elapsed()) };
-            self.env.put_event(client.clone(), Body::Logout(ended));
-        }
+        ended(&self.env.worker, self.env.handle.id, &self.who, logged_in, end);
     }
 
     /// The arrival of a query that comes now, if it may become an event.

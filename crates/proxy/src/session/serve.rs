@@ -10,47 +10,76 @@ use std::time::Instant;
 
 use super::client::Request;
 use super::event::LoginTried;
-use super::{Session, event, login};
+use super::{Session, event, login, moving};
+use crate::addresses::FromAddress;
 use crate::error::SessionEnd;
-use crate::login_memory::LoginShare;
 use crate::sessions::SessionHandle;
-use crate::shared::{ListenerShared, NewClient};
+use crate::shared::{Counted, ListenerShared, NewClient, Shared};
 use crate::worker::Worker;
+
+/// All that lasts as long as the client's connection, on whichever worker its session runs.
+#[derive(Debug)]
+pub(super) struct Stay {
+    /// When its login was over.
+    pub logged_in: Instant,
+    /// Counts as a client of its worker.
+    pub of_worker: Option<Counted>,
+    _registered: Registered,
+    /// Counts as a session of its listener, and as a client of the process.
+    _counted: [Counted; 2],
+    /// Counts as a session of its address.
+    _from: Option<FromAddress>,
+}
 
 /// Serves a client that has just connected, until it leaves.
 pub fn spawn(worker: Rc<Worker>, client: NewClient) {
     tokio::task::spawn_local(async move {
-        let NewClient { socket, listener, counted, of_process, of_worker, memory } = client;
-        worker.stats.accepted.add_one();
-        if let Ok(stream) = net::Stream::attach(socket) {
-            serve(worker, stream, listener, memory).await;
+        if let Some((session, stay)) = let_in(&worker, client).await {
+            live(worker, session, stay).await;
         }
-        drop((counted, of_process, of_worker));
     });
 }
 
-async fn serve(worker: Rc<Worker>, stream: net::Stream, listener: Arc<ListenerShared>, memory: LoginShare) {
+/// Lets a client log in. `None` if it may not.
+async fn let_in(worker: &Rc<Worker>, client: NewClient) -> Option<(Box<Session>, Stay)> {
+    let NewClient { socket, listener, counted, of_process, of_worker, memory } = client;
+    worker.stats.accepted.add_one();
+    let stream = net::Stream::attach(socket).ok()?;
     let handle = worker.shared.sessions.register(stream.peer_addr());
-    let _registered = Registered::new(&worker, &handle);
+    let registered = Registered::new(worker, &handle);
     let limit = listener.settings.load().login_timeout;
     let mut tried = LoginTried::begin();
     let login = login::log_in(worker.clone(), stream, listener.clone(), handle.clone(), memory, &mut tried);
-    let (mut session, _from) = match tokio::time::timeout(limit, Box::pin(login)).await {
-        Ok(Ok(let_in)) => let_in,
+    let (mut session, from) = match tokio::time::timeout(limit, Box::pin(login)).await {
+        Ok(Ok((session, from))) => (Box::new(session), from),
         failed => {
             let failed = failed.map(Result::err).unwrap_or_default();
-            return login_failed(&worker, &handle, &listener, &tried, failed.as_ref());
+            login_failed(worker, &handle, &listener, &tried, failed.as_ref());
+            return None;
         }
     };
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
     session.note_login(tried.begun, false);
-    // For as long as the session lives, neither takes memory.
-    drop((tried, listener));
-    let logged_in = Instant::now();
+    let stay = Stay {
+        logged_in: Instant::now(),
+        of_worker,
+        _registered: registered,
+        _counted: [counted, of_process],
+        _from: from,
+    };
+    Some((session, stay))
+}
+
+/// The life of a session on this worker: to its end, or until it moves to another worker.
+pub(super) async fn live(worker: Rc<Worker>, mut session: Box<Session>, stay: Stay) {
+    let handle = session.env.handle.clone();
     let end = run_until_called(&worker, &handle, pin!(session.run())).await.unwrap_or_else(|end| end);
+    if let SessionEnd::Moves(to) = end {
+        return moving::depart(worker, session, stay, to);
+    }
     tracing::debug!(client = handle.client(), user = %session.who.identity.user, reason = %end, "session ended");
-    session.note_end(logged_in, &end);
+    session.note_end(stay.logged_in, &end);
     if matches!(end, SessionEnd::Idle) {
         Box::pin(session.tell_overdue()).await;
     }
@@ -83,7 +112,7 @@ fn login_failed(
 }
 
 /// Runs what a session does, and listens to who calls the session from outside meanwhile. The caller keeps the work: by value
-/// this future would have it twice, as its argument and as the future that it runs.
+/// this future would have it twice, as its argument and as the future that it runs. While the worker is measured, so is each turn.
 pub(super) async fn run_until_called<T>(
     worker: &Worker,
     handle: &SessionHandle,
@@ -92,47 +121,76 @@ pub(super) async fn run_until_called<T>(
     let mut first = true;
     poll_fn(|cx| {
         worker.begin_turn();
-        if let Poll::Ready(end) = run.as_mut().poll(cx) {
-            return Poll::Ready(Ok(end));
+        let measured = if worker.presses.get() { worker.relief.begin_turn() } else { None };
+        let polled = poll_called(worker, handle, run.as_mut(), cx, &mut first);
+        if let Some(begun) = measured {
+            worker.relief.end_turn(handle.id, begun);
         }
-        while handle.wake.is_called(cx, &mut first) {
-            if handle.killed.load(Ordering::SeqCst) {
-                return Poll::Ready(Err(SessionEnd::Killed));
-            }
-            // By the clock and not by the call: the client may have been answered meanwhile.
-            if handle.is_overdue(worker.shared.uptime_s()) {
-                return Poll::Ready(Err(SessionEnd::Idle));
-            }
-            if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
-                return Poll::Ready(Err(SessionEnd::Draining));
-            }
-            // The statement that it runs may have been given up.
-            if let Poll::Ready(end) = run.as_mut().poll(cx) {
-                return Poll::Ready(Ok(end));
-            }
-        }
-        Poll::Pending
+        polled
     })
     .await
 }
 
+#[inline]
+fn poll_called<T>(
+    worker: &Worker,
+    handle: &SessionHandle,
+    mut run: Pin<&mut impl Future<Output = T>>,
+    cx: &mut Context<'_>,
+    first: &mut bool,
+) -> Poll<Result<T, SessionEnd>> {
+    if let Poll::Ready(end) = run.as_mut().poll(cx) {
+        return Poll::Ready(Ok(end));
+    }
+    while handle.wake.is_called(cx, first) {
+        if handle.killed.load(Ordering::SeqCst) {
+            return Poll::Ready(Err(SessionEnd::Killed));
+        }
+        // By the clock and not by the call: the client may have been answered meanwhile.
+        if handle.is_overdue(worker.shared.uptime_s()) {
+            return Poll::Ready(Err(SessionEnd::Idle));
+        }
+        if worker.draining.get() && handle.droppable.load(Ordering::SeqCst) {
+            return Poll::Ready(Err(SessionEnd::Draining));
+        }
+        // The statement that it runs may have been given up.
+        if let Poll::Ready(end) = run.as_mut().poll(cx) {
+            return Poll::Ready(Ok(end));
+        }
+    }
+    Poll::Pending
+}
+
 /// Keeps the session in the list, and counted, while it lives.
+#[derive(Debug)]
 pub(super) struct Registered {
-    worker: Rc<Worker>,
+    shared: Arc<Shared>,
     handle: Arc<SessionHandle>,
 }
 
 impl Registered {
-    /// A session that is in the list already.
-    pub(super) fn new(worker: &Rc<Worker>, handle: &Arc<SessionHandle>) -> Registered {
-        Registered { worker: worker.clone(), handle: handle.clone() }
+    /// A session of this worker that is in the list already.
+    pub(super) fn new(worker: &Worker, handle: &Arc<SessionHandle>) -> Registered {
+        handle.worker.store(worker.index, Ordering::Relaxed);
+        Registered { shared: worker.shared.clone(), handle: handle.clone() }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        self.worker.shared.sessions.remove(self.handle.id);
+        self.shared.sessions.remove(self.handle.id);
     }
+}
+
+/// The thing that a session does before its next statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pressed {
+    /// It ends: the process stops, and nothing of the session's is under way.
+    Leaves,
+    /// It waits for room for events.
+    Waits,
+    /// It goes on at this worker.
+    Moves(usize),
 }
 
 impl Session {
@@ -162,12 +220,15 @@ impl Session {
     async fn next_request(&mut self) -> Result<Request, SessionEnd> {
         loop {
             self.client.flush_answers().await?;
-            if self.may_leave() {
-                return Err(SessionEnd::Draining);
+            let pressed = if self.env.worker.presses.get() { self.pressed() } else { None };
+            match pressed {
+                Some(Pressed::Leaves) => return Err(SessionEnd::Draining),
+                Some(Pressed::Moves(to)) => return Err(SessionEnd::Moves(to)),
+                Some(Pressed::Waits) | None => {}
             }
             self.env.handle.droppable.store(self.here.held.is_none(), Ordering::Relaxed);
             self.env.handle.idle_since_s.store(self.env.worker.uptime_s.get(), Ordering::Relaxed);
-            if self.env.worker.presses.get() && !self.env.worker.draining.get() {
+            if pressed == Some(Pressed::Waits) {
                 Box::pin(self.env.worker.wait_for_events()).await;
             }
             // The limits that the last statement has set count from now on.
@@ -231,19 +292,20 @@ impl Session {
     /// Before the next command is taken there is something else to do.
     #[inline]
     fn must_stop(&self) -> bool {
-        self.client.must_flush() || self.env.worker.presses.get() && self.is_pressed()
+        self.client.must_flush() || self.env.worker.presses.get() && self.pressed().is_some()
     }
 
-    /// The worker is to end, and nothing of this session's is under way.
-    #[inline]
-    fn may_leave(&self) -> bool {
-        self.env.worker.presses.get() && self.is_pressed() && self.env.worker.draining.get()
-    }
-
-    /// The worker is to end and this session can, or the session waits for room for events.
+    /// The thing that the session does before its next statement, if its worker wants something.
     #[cold]
-    fn is_pressed(&self) -> bool {
-        !self.env.worker.draining.get() || self.here.held.is_none() && self.client.is_idle()
+    fn pressed(&self) -> Option<Pressed> {
+        let worker = &self.env.worker;
+        if worker.draining.get() {
+            return (self.here.held.is_none() && self.client.is_idle()).then_some(Pressed::Leaves);
+        }
+        if worker.events_crowded.get() {
+            return Some(Pressed::Waits);
+        }
+        worker.relief.target_of(self.env.handle.id).filter(|_| self.can_move()).map(Pressed::Moves)
     }
 
     /// The next command, whatever its length.

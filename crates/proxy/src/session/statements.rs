@@ -19,7 +19,7 @@ use route::state::StateMap;
 pub const STATEMENTS_MAX: u64 = 16_382;
 
 /// A text as it was prepared.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PreparedText {
     /// Text and context: finds it on backend connections.
     pub key: StatementKey,
@@ -193,5 +193,63 @@ impl ClientStatements {
     /// All are gone.
     pub fn clear(&mut self) {
         (self.known, self.share) = (None, None);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.known.as_ref().map_or(0, HashMap::len)
+    }
+
+    /// They leave the worker's thread.
+    pub fn pack(self) -> PackedStatements {
+        let ClientStatements { last_id, last_prepared, known, share } = self;
+        let pack = |statement: ClientStatement| {
+            let ClientStatement { id, prepared, parameters, types, typed } = statement;
+            let PreparedText { key, state, dialect, statement, long_form, tags } = Rc::unwrap_or_clone(prepared);
+            let statement = Rc::unwrap_or_clone(statement);
+            PackedStatement { id, parameters, types, typed, key, state, dialect, statement, long_form, tags }
+        };
+        let known = known.map(|known| known.into_values().map(pack).collect());
+        PackedStatements { last_id, last_prepared, known, share }
+    }
+}
+
+/// A client's prepared statements between two workers.
+#[derive(Debug)]
+pub struct PackedStatements {
+    last_id: u32,
+    last_prepared: Option<u32>,
+    known: Option<Vec<PackedStatement>>,
+    share: Option<Box<PreparedShare>>,
+}
+
+/// A [`ClientStatement`] with its [`PreparedText`]; the fields are theirs.
+#[derive(Debug)]
+struct PackedStatement {
+    id: u32,
+    parameters: u16,
+    types: Option<(u64, Box<[u8]>)>,
+    typed: Option<Box<Typed>>,
+    key: StatementKey,
+    state: Arc<StateMap>,
+    dialect: Dialect,
+    statement: Statement,
+    long_form: Option<String>,
+    tags: Option<Box<[u8]>>,
+}
+
+impl PackedStatements {
+    /// They are on their new worker.
+    pub fn unpack(self) -> ClientStatements {
+        let PackedStatements { last_id, last_prepared, known, share } = self;
+        let unpack = |packed: PackedStatement| {
+            let PackedStatement { id, parameters, types, typed, key, state, dialect, statement, long_form, tags } =
+                packed;
+            let statement = Rc::new(statement);
+            let prepared = Rc::new(PreparedText { key, state, dialect, statement, long_form, tags });
+            (id, ClientStatement { id, prepared, parameters, types, typed })
+        };
+        let known = known.map(|known| known.into_iter().map(unpack).collect());
+        ClientStatements { last_id, last_prepared, known, share }
     }
 }

@@ -243,7 +243,7 @@ impl WarmSession {
         let identity = Identity {
             user: key.user.clone(),
             user_hash: route::state::user_hash(&key.user),
-            _session: UserSession::unlimited(&worker.shared, &cluster.pools, &key.user)?,
+            _session: UserSession::unlimited(&worker.shared, &key.user)?,
             key,
             login: cluster.shared.logins.now().max(1),
             attributes: None,

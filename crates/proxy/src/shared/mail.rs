@@ -1,12 +1,16 @@
 //! The mail between workers, and to them.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
+use facts::sessions::Relieved;
 use facts::view::ServerId;
 use proof::tail::Name;
+use route::relief::Relief;
 use stats::digests::{Deliver, DigestSource};
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
 use super::NewClient;
 use super::warming::ClientKind;
@@ -21,6 +25,10 @@ pub type Mailboxes = Arc<[UnboundedSender<Mail>]>;
 pub enum Mail {
     /// A client has connected.
     Client(Box<NewClient>),
+    /// A session comes from another worker: a [`crate::session::Moving`], which only sessions know.
+    Session(Box<dyn Any + Send>),
+    /// Sessions are to move to another worker.
+    Relieve(Box<ReliefOrder>),
     /// A cluster has a new view, new accounts, a new catalog or new settings.
     Published(Arc<str>),
     /// An idle backend connection, with its permit.
@@ -53,13 +61,24 @@ pub enum Mail {
     Digests(AskDigests),
 }
 
+/// An order to a worker: it gives sessions to another one.
+#[derive(Debug)]
+pub struct ReliefOrder {
+    /// To which, and how many.
+    pub relief: Relief,
+    /// An operator has ordered it; else the worker was busy.
+    pub by_operator: bool,
+    /// Takes the result; `None` if the worker ends, or gives sessions away already.
+    pub answer: Option<oneshot::Sender<Option<Relieved>>>,
+}
+
 /// A request for the transactions that servers confirmed to a worker's sessions.
 #[derive(Debug)]
 pub struct AskConfirmed {
     /// All since then are needed.
     pub since: Instant,
     /// Takes them; `None` if not all are known any more.
-    pub answer: tokio::sync::oneshot::Sender<Option<Vec<Name>>>,
+    pub answer: oneshot::Sender<Option<Vec<Name>>>,
 }
 
 /// A request for a worker's digests.

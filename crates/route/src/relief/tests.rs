@@ -20,7 +20,7 @@ fn a_worker_that_stays_busy_gives_half_of_the_difference() {
     let found = seconds(&mut Balance::default(), begin, 4, &[1.0, 0.2]);
     assert_eq!(found, [(2, Relief { from: 0, to: 1, share: 0.4, of: Of::Load })]);
     assert_eq!(seconds(&mut Balance::default(), begin, 100, &[0.69, 0.0]), [], "not busy");
-    assert_eq!(seconds(&mut Balance::default(), begin, 100, &[1.0, 0.76]), [], "both are");
+    assert_eq!(seconds(&mut Balance::default(), begin, 100, &[1.0, 0.77]), [], "both are");
     assert_eq!(seconds(&mut Balance::default(), begin, 100, &[1.0]), [], "one worker");
     let mut balance = Balance::default();
     for second in 0..100 {

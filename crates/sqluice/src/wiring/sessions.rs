@@ -1,7 +1,7 @@
 //! The sessions of the data plane, for the admin listener.
 
 use admin::{Kill, Later, Sessions};
-use facts::sessions::SessionFacts;
+use facts::sessions::{Relieved, SessionFacts};
 use proxy::{KillWhat, Operator, Seen};
 
 /// The sessions in the hands of an operator.
@@ -22,5 +22,10 @@ impl Sessions for OperatedSessions {
         let what = if kill.query_only { KillWhat::Query } else { KillWhat::Session };
         let seen = kill.seen.map(|(is_busy, digest)| Seen { is_busy, digest });
         Box::pin(async move { operator.kill(kill.id, what, seen).await.map_err(|error| error.to_string()) })
+    }
+
+    fn relieve(&self, worker: usize, dry_run: bool) -> Later<Result<Relieved, String>> {
+        let operator = self.0.clone();
+        Box::pin(async move { operator.relieve(worker, dry_run).await.map_err(|error| error.to_string()) })
     }
 }

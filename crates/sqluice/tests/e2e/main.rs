@@ -62,3 +62,4 @@ mod support;
 mod sysbench;
 mod table_consistency;
 mod tls;
+mod workers;

@@ -5,7 +5,7 @@ mod world;
 
 use serde_json::{Value, json};
 
-use crate::support::{http, http_send, http_with, until};
+use crate::support::{http, http_send, http_with, until, value};
 use browser::Browser;
 use world::{ADMIN_KEY, OPERATE_KEY, VIEW_KEY, World};
 
@@ -57,6 +57,7 @@ async fn an_operator_sees_and_acts_in_a_browser() {
     a_digest_is_understood_and_killed(&browser, &world).await;
     drop(transaction);
     sessions_are_killed_by_a_filter(&browser, &world).await;
+    sessions_are_moved(&browser, &world).await;
     the_primary_is_moved(&browser, &world).await;
     the_timeline_has_what_was_done(&browser, &world).await;
     keys_and_narrow_screens_work(&browser).await;
@@ -185,6 +186,34 @@ async fn primary(world: &World) -> Value {
     serde_json::from_str::<Value>(&page).unwrap()["primary"].take()
 }
 
+/// The sessions of all but one worker leave; then that one gives some away.
+async fn sessions_are_moved(browser: &Browser, world: &World) {
+    let mut clients = Vec::new();
+    for _ in 0..12 {
+        let mut client = world.front.client().await;
+        let id: u64 = value(&mut client, "SELECT CONNECTION_ID()").await.parse().unwrap();
+        clients.push((id, client));
+    }
+    let (_, page) = http_with(&world.front.admin, "GET", "/api/v1/sessions?limit=1000", Some(VIEW_KEY)).await;
+    let page: Value = serde_json::from_str(&page).unwrap();
+    let worker = |id: u64| {
+        let all = page["sessions"].as_array().unwrap();
+        all.iter().find(|session| session["id"] == json!(id)).unwrap()["worker"].as_u64().unwrap()
+    };
+    let from = worker(clients[0].0);
+    clients.retain(|(id, _)| worker(*id) == from);
+    view(browser, "#/workers", "document.querySelectorAll('#table-workers .bar').length === 2").await;
+    browser.click(&format!("#relieve-{from}")).await;
+    browser.shows(&format!(" would move to worker {}.", 1 - from)).await;
+    browser.picture("relieve").await;
+    browser.click("dialog #do").await;
+    browser.shows(&format!(" sessions moved to worker {}.", 1 - from)).await;
+    browser.click("dialog #close").await;
+    for (_, client) in &mut clients {
+        assert_eq!(value(client, "SELECT 7").await, "7");
+    }
+}
+
 async fn the_primary_is_moved(browser: &Browser, world: &World) {
     view(browser, "#/servers", "document.querySelectorAll('.topology .server').length === 2").await;
     browser.click("#drain-db2").await;
@@ -215,6 +244,7 @@ async fn the_timeline_has_what_was_done(browser: &Browser, world: &World) {
         ("login to the page", "401"),
         ("login to the page", "200"),
         ("PUT /api/v1/sessions/kill", "200"),
+        ("PUT /api/v1/workers/", "200"),
         ("PUT /api/v1/clusters/main/switchover", "200"),
         ("POST /api/v1/marks", "200"),
     ] {

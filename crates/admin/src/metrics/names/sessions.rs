@@ -124,6 +124,12 @@ pub(in super::super) const REPREPARES: Metric = metric(
     &[],
     "Prepared statements prepared again on another backend connection.",
 );
+pub(in super::super) const SESSIONS_MOVED: Metric = metric(
+    "sqluice_sessions_moved_total",
+    MetricKind::Counter,
+    &["reason"],
+    "Sessions moved to another worker: their worker was busy (busy), or an operator ordered it (order).",
+);
 pub(in super::super) const MOVED: Metric = metric(
     "sqluice_connections_moved_total",
     MetricKind::Counter,

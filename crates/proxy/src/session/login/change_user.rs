@@ -98,12 +98,14 @@ impl Session {
             Ok(identity) => std::mem::replace(&mut self.who.identity, identity),
             Err(refusal) => return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await),
         };
+        self.here.count_user(&self.who.identity.user);
         self.who.identity.describe(&change.attributes);
         self.env.handle.set_login(self.who.shown(&self.env.listener));
         self.begin_anew(collation, None).await;
         self.find_account_change();
         if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
             self.who.identity = before;
+            self.here.count_user(&self.who.identity.user);
             self.env.handle.set_login(self.who.shown(&self.env.listener));
             return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
         }

@@ -1,7 +1,6 @@
 //! The user that has logged in, and its limits.
 
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::{Arc, PoisonError};
 
 use wire::handshake::Attributes;
@@ -10,7 +9,7 @@ use wire::{Capabilities, errno};
 use super::super::Identity;
 use super::super::prove::Proven;
 use crate::error::Refusal;
-use crate::pool::{Key, MEANINGFUL, Pools};
+use crate::pool::{Key, MEANINGFUL};
 use crate::sessions::SessionHandle;
 use crate::shared::{ListenerShared, Shared};
 use crate::worker::{ClusterHere, Worker};
@@ -19,39 +18,32 @@ use crate::worker::{ClusterHere, Worker};
 /// otherwise.
 const ATTRIBUTES_KEPT_BYTES_MAX: usize = 4 * 1024;
 
-/// Counts as one of a user's sessions while it lives.
+/// Counts as one of a user's sessions, over all workers, while it lives.
 #[derive(Debug)]
 pub struct UserSession {
     shared: Arc<Shared>,
-    pools: Rc<Pools>,
     user: Arc<str>,
 }
 
 impl UserSession {
     /// One of Sqluice's own, which no limit keeps out.
-    pub(in crate::session) fn unlimited(
-        shared: &Arc<Shared>,
-        pools: &Rc<Pools>,
-        user: &Arc<str>,
-    ) -> Option<UserSession> {
-        UserSession::begin(shared, pools, user, 0)
+    pub(in crate::session) fn unlimited(shared: &Arc<Shared>, user: &Arc<str>) -> Option<UserSession> {
+        UserSession::begin(shared, user, 0)
     }
 
-    fn begin(shared: &Arc<Shared>, pools: &Rc<Pools>, user: &Arc<str>, max: u32) -> Option<UserSession> {
+    fn begin(shared: &Arc<Shared>, user: &Arc<str>, max: u32) -> Option<UserSession> {
         let mut users = shared.user_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let count = users.entry(user.clone()).or_insert(0);
         if max > 0 && *count >= max {
             return None;
         }
         *count += 1;
-        pools.session_began(user);
-        Some(UserSession { shared: shared.clone(), pools: pools.clone(), user: user.clone() })
+        Some(UserSession { shared: shared.clone(), user: user.clone() })
     }
 }
 
 impl Drop for UserSession {
     fn drop(&mut self) {
-        self.pools.session_ended(&self.user);
         let mut users = self.shared.user_sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = users.get_mut(&self.user) {
             *count -= 1;
@@ -84,7 +76,7 @@ pub(super) fn identify(
     }
     let limits = [settings.max_sessions_per_user, own.map_or(0, |own| own.max_sessions)];
     let max = limits.into_iter().filter(|max| *max > 0).min().unwrap_or(0);
-    let Some(session) = UserSession::begin(&worker.shared, &cluster.pools, &proven.user, max) else {
+    let Some(session) = UserSession::begin(&worker.shared, &proven.user, max) else {
         let why = format_args!(
             "user '{}' has {max} sessions already (max_sessions_per_user or [user.NAME] max_sessions)",
             proven.user

@@ -232,7 +232,7 @@ struct Inner {
     untaken: usize,
     /// Since when the server can be working on the first read.
     first_since: Instant,
-    /// A read on it is long: it takes no others.
+    /// A read on it is long, or its session has not let the connection go yet: it takes no others.
     has_long: bool,
     /// Wakes the driver.
     driver: Option<Waker>,
@@ -281,11 +281,16 @@ impl Pipeline {
         Some(result)
     }
 
-    /// A session has taken its reply.
-    fn taken(&self) {
+    /// A session has taken its reply. One whose read was long leaves the connection to others by that.
+    fn taken(&self, was_long: bool) {
         {
             let mut inner = self.inner.borrow_mut();
             inner.untaken = inner.untaken.saturating_sub(1);
+            if was_long {
+                inner.has_long = false;
+                // Replies of reads behind it may still be outstanding, and nobody has looked at their time.
+                inner.wake_driver();
+            }
         }
         self.leave();
     }

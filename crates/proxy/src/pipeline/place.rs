@@ -71,6 +71,8 @@ pub struct Read {
     pub(super) reply: RefCell<Vec<u8>>,
     /// It is long, and its session knows it.
     pub(super) is_long: Cell<bool>,
+    /// It was long: the connection takes no other read until its session lets it go. A kill may still be on its way there.
+    pub(super) was_long: Cell<bool>,
     /// Its reply is here, and the connection waits until its session has taken it.
     pub(super) is_untaken: Cell<bool>,
     /// Its connection, if that was lost while the read was long.
@@ -88,6 +90,7 @@ impl Read {
             expected: RefCell::new(std::mem::take(&mut outgoing.pending)),
             reply: RefCell::default(),
             is_long: Cell::new(false),
+            was_long: Cell::new(false),
             is_untaken: Cell::new(false),
             lost: RefCell::new(None),
             answer: Cell::new(None),
@@ -153,7 +156,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if self.read.is_untaken.take() {
-            self.pipeline.taken();
+            self.pipeline.taken(self.read.was_long.take());
         } else if self.read.is_long.take() {
             // Nobody waits for the end of a long read: the server may end it.
             self.pipeline.lose();

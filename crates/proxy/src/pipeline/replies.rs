@@ -87,9 +87,9 @@ impl Pipeline {
         inner.sent.pop_front();
         inner.count_gone(1);
         let was_long = read.is_long.take();
-        inner.has_long &= !was_long;
         // Only this function and the queue know it.
         if read.digest == 0 || Rc::strong_count(read) <= 1 {
+            inner.has_long &= !was_long;
             return;
         }
         let answer = match ended {
@@ -103,7 +103,9 @@ impl Pipeline {
             Answer::Alone(_) => self.forms.borrow_mut().was_long(read.digest, Instant::now()),
             _ => {}
         }
-        if !matches!(answer, Answer::Alone(_)) {
+        read.was_long.set(was_long);
+        // The session of a long read looks for kills before anybody else uses the connection.
+        if was_long || !matches!(answer, Answer::Alone(_)) {
             inner.untaken += 1;
             read.is_untaken.set(true);
         }

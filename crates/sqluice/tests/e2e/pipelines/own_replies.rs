@@ -15,7 +15,7 @@ use super::{always, numbers, pipelined, reasons};
 use crate::support::{Front, app, calm, families};
 
 /// Rows that are checked for each family.
-const ROWS: u64 = 12_000;
+const ROWS: u64 = 100_000;
 /// Clients that nobody hurts.
 const READERS: u64 = 40;
 /// Clients whose queries or sessions are killed.
@@ -30,8 +30,10 @@ const MUTE_READS: u64 = 1000;
 const MUTE_REPEAT: usize = 1200;
 /// The repetitions of a mark in a reply of a megabyte.
 const LARGE_REPEAT: usize = 100_000;
-/// Between two kills, or two clients that leave, the others check so many rows.
-const PACE_ROWS: u64 = 60;
+/// Between two clients that leave the others check so many rows.
+const LEAVE_ROWS: u64 = 300;
+/// The same between two kills.
+const KILL_ROWS: u64 = 30;
 /// Rows of the table.
 const NUMBERS: u64 = 500;
 
@@ -66,8 +68,8 @@ impl Run {
     }
 
     /// Waits until the others have checked some rows more. Gives whether the run goes on.
-    async fn paced(&self) -> bool {
-        let goal = self.tally.rows.load(Ordering::Relaxed) + PACE_ROWS;
+    async fn paced(&self, rows: u64) -> bool {
+        let goal = self.tally.rows.load(Ordering::Relaxed) + rows;
         while !self.is_over() && self.tally.rows.load(Ordering::Relaxed) < goal {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -113,7 +115,7 @@ impl Asked {
             _ => Kind::Short,
         };
         let first = dice.roll(NUMBERS);
-        let more = if kind == Kind::Short && dice.roll(4) == 0 { dice.roll(10) } else { 0 };
+        let more = if kind == Kind::Short && dice.roll(2) == 0 { dice.roll(40) } else { 0 };
         Asked { kind, mark: format!("{me}-{number}"), first, last: (first + more).min(NUMBERS - 1) }
     }
 
@@ -238,10 +240,10 @@ async fn victim(run: Arc<Run>, me: u64) {
 
 async fn killer(run: Arc<Run>) {
     let (mut dice, mut client) = (Dice(99), run.client().await);
-    while run.paced().await {
+    while run.paced(KILL_ROWS).await {
         let victims = run.tally.victims.lock().unwrap().clone();
         let Some(id) = victims.get(dice.roll(VICTIMS) as usize) else { continue };
-        let form = if dice.roll(4) == 0 { "KILL" } else { "KILL QUERY" };
+        let form = if dice.roll(16) == 0 { "KILL" } else { "KILL QUERY" };
         let killed = client.query(format!("{form} {id}")).await;
         assert!(killed.as_ref().err().is_none_or(|error| error.code() == Some(1094)), "{killed:?}");
     }
@@ -251,7 +253,7 @@ async fn killer(run: Arc<Run>) {
 async fn leaver(run: Arc<Run>, me: u64) {
     let mut dice = Dice(me + 1);
     for number in 0.. {
-        if !run.paced().await {
+        if !run.paced(LEAVE_ROWS).await {
             break;
         }
         let mut client = run.client().await;
@@ -274,7 +276,7 @@ async fn mute(run: Arc<Run>, me: u64) {
         let sql = format!("SELECT REPEAT('{me}-{number},', {MUTE_REPEAT})");
         client.send_raw(&text_command(&sql)).await.unwrap();
     }
-    while run.paced().await {}
+    while run.paced(LEAVE_ROWS).await {}
     for number in 0..MUTE_READS {
         // The number of columns, the column, the row, its end.
         let mut packets = Vec::new();

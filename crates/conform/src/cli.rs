@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use lab::Family;
 
 use crate::campaign::{Plan, Report, cases, run, seeded};
+use crate::corpus;
 use crate::script::Script;
 use crate::world;
 
@@ -25,6 +26,7 @@ Compares Sqluice, in front of a primary and a replica, with a server of its own.
   conform --lanes N            scripts at a time (default: one per core)
   conform --failures N         stop after so many kinds of differences (default 10)
   conform --shrink N           make a difference smaller for at most so many seconds (default 12)
+  conform --corpus N           so many scripts of MariaDB's own tests (Debian's mariadb-test-data), two of them on one connection
   conform --cache              with the result cache, which answers what it may; each read is asked again, and again behind writes
   conform --family mysql       servers of this family; MySQL's needs SQLUICE_MYSQLD
   conform FILE…                these scripts
@@ -38,7 +40,7 @@ Scripts that show a difference are made small and written to target/conform/stre
 /// The arguments make no sense, or servers were lost.
 pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     let mut plan = Plan { seeds: (1, 200), limit: Duration::MAX, failures_max: 10, ..plan(Family::MariaDb)? };
-    let (mut files, mut seeds, mut printed) = (BTreeMap::new(), Vec::new(), None);
+    let (mut files, mut seeds, mut printed, mut corpus) = (BTreeMap::new(), Vec::new(), None, 0);
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let mut number = || {
@@ -63,6 +65,7 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
             "--pool" => plan.shared = Some(number()? == 1),
             "--lanes" => plan.lanes = usize::try_from(number()?)?.max(1),
             "--failures" => plan.failures_max = usize::try_from(number()?)?,
+            "--corpus" => corpus = number()?,
             "--cache" => plan.cached = true,
             "--family" => {
                 plan.family = match arguments.next().as_deref() {
@@ -84,6 +87,9 @@ pub fn main(arguments: Vec<String>) -> anyhow::Result<bool> {
     }
     for seed in seeds {
         files.insert(format!("seed-{seed}"), seeded(seed, plan.family, plan.shared));
+    }
+    if corpus > 0 {
+        files.extend(corpus::scripts(plan.seeds.0, corpus)?);
     }
     if !files.is_empty() {
         (plan.cases, plan.seeds.1) = (files, 0);

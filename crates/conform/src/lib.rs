@@ -9,6 +9,7 @@ mod ask_again;
 pub mod campaign;
 pub mod cli;
 pub mod client;
+mod corpus;
 pub mod differences;
 pub mod generate;
 pub mod lane;

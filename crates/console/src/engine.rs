@@ -11,7 +11,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Statement, params_from_iter};
 use wire::errno;
 
-use crate::cells::Row;
+use crate::cells::{Row, Value};
 use crate::columns::Kind;
 use crate::error::SqlError;
 use crate::functions::{self, Asker};
@@ -36,6 +36,8 @@ const PACE: i32 = 10_000;
 /// The needs of a statement that runs.
 pub(crate) struct Run {
     pub(crate) query: Query,
+    /// The values of its parameters.
+    pub(crate) parameters: Vec<Value>,
     pub(crate) gathered: Gathered,
     pub(crate) asker: Asker,
     /// Set by KILL QUERY.
@@ -72,7 +74,27 @@ impl Run {
         if !statement.readonly() {
             return Err(SqlError::read_only("statements that change something"));
         }
-        collect(&mut statement, told)
+        if statement.parameter_count() != self.parameters.len() {
+            return Err(SqlError::syntax("a statement with parameters is to be prepared"));
+        }
+        collect(&mut statement, self.parameters, told)
+    }
+
+    /// The columns of the statement's result, and how many parameters it has. It is not run.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub(crate) fn describe(self) -> Result<(Vec<ResultColumn>, usize), SqlError> {
+        let told = |error: rusqlite::Error| SqlError::of_sqlite(&error, None);
+        let mut connection = open().map_err(told)?;
+        functions::add(&connection, &self.asker).map_err(told)?;
+        self.fill(&connection).map_err(|error| match error {
+            FillError::Sqlite(error) => told(error),
+            FillError::History(words) => SqlError::new(errno::ER_UNKNOWN_ERROR, words),
+        })?;
+        connection.authorizer(Some(may_read)).map_err(told)?;
+        let statement = connection.prepare(&self.query.sql).map_err(told)?;
+        Ok((columns_of(&statement), statement.parameter_count()))
     }
 
     /// Makes a table of each view.
@@ -157,14 +179,23 @@ fn may_read(context: AuthContext<'_>) -> Authorization {
     }
 }
 
-fn collect(statement: &mut Statement<'_>, told: impl Fn(rusqlite::Error) -> SqlError) -> Result<ResultRows, SqlError> {
+fn columns_of(statement: &Statement<'_>) -> Vec<ResultColumn> {
     let columns = statement.columns();
-    let columns: Vec<ResultColumn> = columns
+    columns
+        .into_iter()
         .map(|column| ResultColumn { name: column.name().to_owned(), kind: column.decl_type().map(Kind::of_word) })
-        .collect();
+        .collect()
+}
+
+fn collect(
+    statement: &mut Statement<'_>,
+    parameters: Vec<Value>,
+    told: impl Fn(rusqlite::Error) -> SqlError,
+) -> Result<ResultRows, SqlError> {
+    let columns = columns_of(statement);
     let count = columns.len();
     let mut result = ResultRows::new(columns);
-    let mut rows = statement.query([]).map_err(&told)?;
+    let mut rows = statement.query(params_from_iter(parameters)).map_err(&told)?;
     while let Some(row) = rows.next().map_err(&told)? {
         result.begin_row();
         for index in 0..count {

@@ -17,6 +17,7 @@ mod kill;
 mod listener;
 mod login;
 mod plan;
+mod prepared;
 mod replies;
 mod rewrite;
 mod session;

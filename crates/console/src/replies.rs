@@ -2,7 +2,7 @@
 //!
 //! Source: MariaDB's documentation "Result set packets". `DEPRECATE_EOF` is not offered, so that columns and rows end with EOF.
 
-use wire::codec::Write;
+use wire::codec::{Reader, Write};
 use wire::packet;
 use wire::reply::{Eof, Ok};
 use wire::{Capabilities, Status};
@@ -83,26 +83,58 @@ impl ResultRows {
         self.payloads.len() + self.begins.len() * packet::HEADER_BYTES
     }
 
-    /// Appends the whole reply.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    /// The kind that each column is described with.
+    fn kinds(&self) -> Vec<Kind> {
+        // A column of integers may hold a text all the same: SQLite's types belong to values.
+        let kind = |(column, found): (&ResultColumn, &Option<Kind>)| match (column.kind, found) {
+            (Some(Kind::Integer | Kind::Real), Some(Kind::Text)) => Kind::Text,
+            (Some(Kind::Integer), Some(Kind::Real)) => Kind::Real,
+            (Some(kind), _) => kind,
+            (None, found) => found.unwrap_or(Kind::Text),
+        };
+        self.columns.iter().zip(&self.found).map(kind).collect()
+    }
+
+    /// Appends the whole reply, to a query or to an execution, whose rows are binary.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, is_binary: bool) {
         let mut sequence = send(out, 1, |payload| payload.put_lenenc(self.columns.len() as u64));
-        for (column, found) in self.columns.iter().zip(&self.found) {
-            // A column of integers may hold a text all the same: SQLite's types belong to values.
-            let kind = match (column.kind, found) {
-                (Some(Kind::Integer | Kind::Real), Some(Kind::Text)) => Kind::Text,
-                (Some(kind), _) => kind,
-                (None, found) => found.unwrap_or(Kind::Text),
-            };
-            sequence = send(out, sequence, |payload| definition(payload, &column.name, kind));
+        let kinds = self.kinds();
+        for (column, kind) in self.columns.iter().zip(&kinds) {
+            sequence = send(out, sequence, |payload| definition(payload, &column.name, *kind));
         }
         sequence = eof(out, sequence);
         out.reserve(self.bytes_len());
         let ends = self.begins.iter().skip(1).copied().chain([self.payloads.len()]);
         for (begin, end) in self.begins.iter().zip(ends) {
             let payload = self.payloads.get(*begin..end).unwrap_or_default();
-            sequence = packet::append(out, sequence, payload);
+            sequence = match is_binary {
+                false => packet::append(out, sequence, payload),
+                true => send(out, sequence, |out| binary(out, payload, &kinds)),
+            };
         }
         eof(out, sequence);
+    }
+}
+
+/// A row of the binary protocol with the values of a row of texts.
+fn binary(out: &mut Vec<u8>, row: &[u8], kinds: &[Kind]) {
+    out.push(0);
+    let nulls = out.len();
+    // The bitmap's first two bits belong to the header.
+    out.resize(nulls + (kinds.len() + 2).div_ceil(8), 0);
+    let mut reader = Reader::new(row);
+    for (at, kind) in kinds.iter().enumerate() {
+        // The row was made here: it is whole.
+        let Ok(Some(value)) = reader.text_value("value") else {
+            out[nulls + (at + 2) / 8] |= 1 << ((at + 2) % 8);
+            continue;
+        };
+        let text = || std::str::from_utf8(value).unwrap_or_default();
+        match kind {
+            Kind::Text => out.put_lenenc_bytes(value),
+            Kind::Integer => out.extend_from_slice(&text().parse::<i64>().unwrap_or(0).to_le_bytes()),
+            Kind::Real => out.extend_from_slice(&text().parse::<f64>().unwrap_or(0.0).to_le_bytes()),
+        }
     }
 }
 
@@ -135,7 +167,8 @@ pub(crate) fn error(error: &SqlError, out: &mut Vec<u8>) {
     send(out, 1, |payload| error.write(payload));
 }
 
-fn eof(out: &mut Vec<u8>, sequence: u8) -> u8 {
+/// Appends an EOF packet; gives the next sequence number.
+pub(crate) fn eof(out: &mut Vec<u8>, sequence: u8) -> u8 {
     send(out, sequence, |payload| Eof { status: STATUS, warnings: 0 }.write(payload))
 }
 
@@ -147,7 +180,7 @@ pub(crate) fn send(out: &mut Vec<u8>, sequence: u8, write: impl FnOnce(&mut Vec<
 }
 
 /// The payload that describes a column.
-fn definition(payload: &mut Vec<u8>, name: &str, kind: Kind) {
+pub(crate) fn definition(payload: &mut Vec<u8>, name: &str, kind: Kind) {
     /// `utf8mb4_bin`, and `binary` for numbers.
     const UTF8MB4: u16 = 46;
     const BINARY: u16 = 63;

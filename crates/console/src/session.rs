@@ -13,6 +13,7 @@ use wire::Capabilities;
 use wire::command::{Command, query_text_at};
 use wire::errno;
 
+use crate::cells::Value;
 use crate::engine::Run;
 use crate::error::SqlError;
 use crate::functions::Asker;
@@ -21,6 +22,7 @@ use crate::kill;
 use crate::listener::{Seat, Seats};
 use crate::login::LoggedIn;
 use crate::plan::{Plan, Query, plan, schema_named};
+use crate::prepared::{Execution, PreparedTexts};
 use crate::replies;
 use crate::sources::Shared;
 use crate::variables::STATEMENT_BYTES_MAX;
@@ -48,6 +50,7 @@ pub(crate) struct Session {
     stream: Stream,
     schema: &'static str,
     capabilities: Capabilities,
+    prepared: PreparedTexts,
 }
 
 /// The fate of the session after a command.
@@ -65,7 +68,8 @@ impl Session {
         client: String,
     ) -> Session {
         let LoggedIn { stream, seat, role, schema, capabilities } = logged_in;
-        Session { shared, seats, turns, role, client, seat, stream, schema, capabilities }
+        let prepared = PreparedTexts::default();
+        Session { shared, seats, turns, role, client, seat, stream, schema, capabilities, prepared }
     }
 
     /// Answers commands until the client leaves, is silent for too long, or is killed.
@@ -108,6 +112,7 @@ impl Session {
             }
             Some(Command::ResetConnection) => {
                 self.schema = views::SCHEMAS[0];
+                self.prepared = PreparedTexts::default();
                 replies::ok(out);
                 Ok(())
             }
@@ -121,12 +126,18 @@ impl Session {
             }),
             Some(Command::FieldList) => self.fields(arguments, out),
             Some(Command::Query) => self.query(arguments, out).await,
-            // It has no reply.
-            Some(Command::StmtClose | Command::StmtSendLongData) => return Next::Command,
-            Some(Command::StmtPrepare) => Err(SqlError::new(
-                errno::ER_UNSUPPORTED_PS,
-                "the SQL console prepares no statements: have the driver prepare on its side",
-            )),
+            // They have no reply.
+            Some(Command::StmtClose) => {
+                self.prepared.close(arguments);
+                return Next::Command;
+            }
+            Some(Command::StmtSendLongData) => {
+                self.prepared.note_long_data(arguments);
+                return Next::Command;
+            }
+            Some(Command::StmtPrepare) => self.prepare(arguments, out).await,
+            Some(Command::StmtExecute) => self.execute(arguments, out).await,
+            Some(Command::StmtReset) => self.prepared.reset(arguments).map(|()| replies::ok(out)),
             Some(command) => Err(unknown(command.word())),
             None => Err(unknown("of this number")),
         };
@@ -148,6 +159,33 @@ impl Session {
     async fn query(&mut self, arguments: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
         let at = query_text_at(arguments, self.capabilities).map_err(|error| SqlError::syntax(error.to_string()))?;
         let statement = text(arguments.get(at..).unwrap_or_default())?;
+        self.run(statement, None, out).await
+    }
+
+    /// COM_STMT_PREPARE.
+    async fn prepare(&mut self, arguments: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let statement = text(arguments)?;
+        let (columns, parameters) = match plan(statement, self.schema)? {
+            Plan::Rows(query) => self.in_turn(query, None, Run::describe).await?,
+            Plan::Nothing | Plan::Use(_) | Plan::Kill(_) => (Vec::new(), 0),
+        };
+        let parameters = u16::try_from(parameters).map_err(|_| SqlError::syntax("too many parameters"))?;
+        self.prepared.prepare(statement, parameters, &columns, out)
+    }
+
+    /// COM_STMT_EXECUTE.
+    async fn execute(&mut self, arguments: &[u8], out: &mut Vec<u8>) -> Result<(), SqlError> {
+        let Execution { text, parameters } = self.prepared.execution(arguments, self.capabilities)?;
+        self.run(&text, Some(parameters), out).await
+    }
+
+    /// Runs a statement; one with parameters was prepared, and its rows are binary.
+    async fn run(
+        &mut self,
+        statement: &str,
+        parameters: Option<Vec<Value>>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SqlError> {
         match plan(statement, self.schema)? {
             Plan::Nothing => replies::ok(out),
             Plan::Use(schema) => {
@@ -158,28 +196,40 @@ impl Session {
                 kill::carry_out(self, order).await?;
                 replies::ok(out);
             }
-            Plan::Rows(query) => self.rows(query, out).await?,
+            Plan::Rows(query) => {
+                let is_binary = parameters.is_some();
+                let rows = self.in_turn(query, Some(parameters.unwrap_or_default()), Run::run).await?;
+                rows.write(out, is_binary);
+            }
         }
         Ok(())
     }
 
-    async fn rows(&self, query: Query, out: &mut Vec<u8>) -> Result<(), SqlError> {
+    /// Does something with a query that blocks, when it is its turn. Without parameters it is not run, and needs no rows.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        query: Query,
+        parameters: Option<Vec<Value>>,
+        work: fn(Run) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
         let busy =
             || SqlError::new(errno::ER_UNKNOWN_ERROR, format!("{STATEMENTS_MAX} statements run already: try again"));
         let turn = timeout(TURN_WAIT, self.turns.clone().acquire_owned()).await.map_err(|_| busy())?;
         self.seat.is_cancelled.store(false, Ordering::Relaxed);
-        let gathered = Gathered::of(&self.shared, &query.views).await;
+        let gathered = match parameters {
+            Some(_) => Gathered::of(&self.shared, &query.views).await,
+            None => Gathered::nothing(&self.shared),
+        };
+        let parameters = parameters.unwrap_or_default();
         let user = format!("{}@{}", self.role, self.client.rsplit_once(':').map_or("localhost", |(host, _)| host));
         let asker = Asker { schema: self.schema, user, id: self.seat.id };
-        let run = Run { query, gathered, asker, is_cancelled: self.seat.is_cancelled.clone() };
+        let run = Run { query, parameters, gathered, asker, is_cancelled: self.seat.is_cancelled.clone() };
         let ran = tokio::task::spawn_blocking(move || {
             // The turn is over with the statement, also when the client has gone.
             let _turn = turn;
-            run.run()
+            work(run)
         });
-        let ran = ran.await.map_err(|error| SqlError::new(errno::ER_UNKNOWN_ERROR, error.to_string()))?;
-        ran?.write(out);
-        Ok(())
+        ran.await.map_err(|error| SqlError::new(errno::ER_UNKNOWN_ERROR, error.to_string()))?
     }
 }
 

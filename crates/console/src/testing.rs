@@ -68,7 +68,7 @@ pub(crate) fn run_until(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let gathered = runtime.block_on(Gathered::of(shared, &query.views));
     let asker = Asker { schema: "main", user: "admin@localhost".into(), id: 7 };
-    Run { query, gathered, asker, is_cancelled }.run()
+    Run { query, parameters: Vec::new(), gathered, asker, is_cancelled }.run()
 }
 
 struct NoSessions;

@@ -10,7 +10,7 @@ fn value(text: &str) -> String {
     let shared = shared("");
     let result = run(&shared, text).unwrap_or_else(|error| panic!("{text}: {error}"));
     let mut out = Vec::new();
-    result.write(&mut out);
+    result.write(&mut out, false);
     // The last packet but the EOF.
     let mut packets = Vec::new();
     let mut rest = &out[..];

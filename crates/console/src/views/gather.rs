@@ -20,6 +20,12 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
+    /// Asks for nothing: views of digests and sessions have no rows.
+    pub(crate) fn nothing(shared: &Arc<Shared>) -> Gathered {
+        let digests = DigestReport::default();
+        Gathered { shared: shared.clone(), settings: shared.settings(), digests, sessions: Vec::new() }
+    }
+
     /// Asks for what these views need, and for nothing else.
     pub(crate) async fn of(shared: &Arc<Shared>, views: &[&'static View]) -> Gathered {
         let needs = |need: Need| views.iter().any(|view| view.needs.contains(&need));

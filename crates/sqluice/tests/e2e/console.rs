@@ -106,6 +106,50 @@ async fn views(family: Family) {
     kills(&front, &mut sql, client).await;
 }
 
+/// Drivers may prepare statements, with parameters of their own types.
+#[tokio::test]
+async fn statements_are_prepared_and_executed_with_parameters() {
+    use net::query::Parameter::{Int, Null};
+
+    let front = start(Family::MariaDb, "").await;
+    let mut sql = console(&front).await;
+    let servers = sql.prepare("SELECT server, role, ? AS number FROM servers WHERE server = ?").await.unwrap();
+    assert_eq!((servers.columns, servers.parameters), (3, 2));
+    for (name, number) in [("db2", 7), ("db1", -1)] {
+        let results = sql.execute(&servers, &[Int(number), name.into()]).await.unwrap();
+        let [result] = &results[..] else { panic!("{results:?}") };
+        assert_eq!(result.rows.len(), 1, "{name}");
+        assert_eq!(result.text(0, "server").unwrap(), name);
+        assert_eq!(result.text(0, "number").unwrap(), number.to_string());
+    }
+    // The same in both protocols: numbers, doubles, texts, NULL.
+    let text =
+        "SELECT worker, sessions, busy, NULL AS missing, 'ü' AS letter, 1.5 AS real FROM workers ORDER BY worker";
+    let plain = sql.query_one(text).await.unwrap();
+    let prepared = sql.prepare(text).await.unwrap();
+    assert_eq!((prepared.columns, prepared.parameters), (6, 0));
+    let binary = &sql.execute(&prepared, &[]).await.unwrap()[0];
+    assert_eq!(plain.rows.len(), 2);
+    for row in 0..2 {
+        for column in ["worker", "missing", "letter", "real"] {
+            assert_eq!(binary.value(row, column), plain.value(row, column), "{column} of {row}");
+        }
+    }
+    let null = sql.prepare("SELECT ? IS NULL, DATABASE()").await.unwrap();
+    assert_eq!(sql.execute(&null, &[Null]).await.unwrap()[0].rows[0][0].as_deref(), Some(&b"1"[..]));
+    sql.close(null.clone()).await.unwrap();
+    let gone = sql.execute(&null, &[Null]).await.unwrap_err();
+    assert_eq!(gone.code(), Some(1243));
+    assert_eq!(sql.prepare("SELECT * FROM nowhere").await.unwrap_err().code(), Some(1146));
+    assert_eq!(sql.prepare("DELETE FROM digests").await.unwrap_err().code(), Some(1290));
+    // What a driver sends when it connects may be prepared, too.
+    let set = sql.prepare("SET NAMES utf8mb4").await.unwrap();
+    sql.execute(&set, &[]).await.unwrap();
+    sql.reset_connection().await.unwrap();
+    assert_eq!(sql.execute(&set, &[]).await.unwrap_err().code(), Some(1243));
+    assert_eq!(value(&mut sql, "SELECT 7").await, "7");
+}
+
 /// A statement that runs for long is seen and ended, and so is its session.
 async fn kills(front: &Front, sql: &mut Client, mut client: Client) {
     const LONG_S: u64 = 40;

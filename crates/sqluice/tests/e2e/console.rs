@@ -142,7 +142,7 @@ async fn statements_are_prepared_and_executed_with_parameters() {
     assert_eq!(gone.code(), Some(1243));
     assert_eq!(sql.prepare("SELECT * FROM nowhere").await.unwrap_err().code(), Some(1146));
     assert_eq!(sql.prepare("DELETE FROM digests").await.unwrap_err().code(), Some(1290));
-    // What a driver sends when it connects may be prepared, too.
+    // A driver may prepare its first statements, too.
     let set = sql.prepare("SET NAMES utf8mb4").await.unwrap();
     sql.execute(&set, &[]).await.unwrap();
     sql.reset_connection().await.unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use facts::catalog::Catalog;
 use sql::{Effect, Kind, Statement, Value};
 use wire::errno::ER_SP_DOES_NOT_EXIST;
 
@@ -64,20 +65,8 @@ impl Session {
             let state = Arc::make_mut(&mut self.belief.state);
             match effect {
                 Effect::Variable { name, value } if moves_to(name, value) => self.belief.pins.put(Pin::Opaque, true),
-                // The server does not tell a list that does not name itself.
                 Effect::Variable { name, .. } if tracking::is_tracking_variable(name) => {
-                    if let Some(tracking) =
-                        self.belief.tracking.after(std::slice::from_ref(effect), &self.here.cluster.catalog())
-                    {
-                        self.belief.tracking = tracking;
-                    }
-                    if let Effect::Variable { value: Value::Unknown, .. } = effect {
-                        self.belief.past.doubt_variable(name);
-                    }
-                    // Other connections tell of this session's own transactions only.
-                    if self.belief.tracking.all_gtids() {
-                        self.belief.pins.put(Pin::Opaque, true);
-                    }
+                    self.belief.learn_tracking(effect, &self.here.cluster.catalog());
                 }
                 // The tracker reported the last value.
                 Effect::Variable { name, value: Value::Default }
@@ -139,6 +128,21 @@ impl Session {
 }
 
 impl Belief {
+    /// A statement has set what its session hears of changes. The server does not tell a list that does not name itself: one that
+    /// comes from an expression is read back.
+    fn learn_tracking(&mut self, effect: &Effect, catalog: &Catalog) {
+        if let Some(tracking) = self.tracking.after(std::slice::from_ref(effect), catalog) {
+            self.tracking = tracking;
+        }
+        if let Effect::Variable { name, value: Value::Unknown } = effect {
+            self.past.doubt_variable(name);
+        }
+        // Other connections tell of this session's own transactions only.
+        if self.tracking.all_gtids() {
+            self.pins.put(Pin::Opaque, true);
+        }
+    }
+
     /// The effect of a text that failed: a part before may have made it.
     fn doubt_effect(&mut self, held: &mut Held, effect: &Effect, tracked: &impl Fn(&str) -> bool) {
         match effect {

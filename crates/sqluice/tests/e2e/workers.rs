@@ -134,7 +134,7 @@ async fn on_one_worker(front: &Front, family: Family, database: &str, read: &'st
 }
 
 async fn they_spread_by_themselves(family: Family, database: &str) {
-    let front = start(family, database, "relieve_above_percent = 4").await;
+    let front = start(family, database, "relieve_above_percent = 1").await;
     let (_, clients) = on_one_worker(&front, family, database, COUNTED_BY_SERVER).await;
     let ids: Vec<u64> = clients.iter().map(|client| client.id).collect();
     let stop = Arc::new(AtomicBool::new(false));

@@ -101,6 +101,7 @@ impl Relay<'_> {
     /// Takes a reply that is here as a whole.
     pub fn take_whole(&mut self, cx: &mut Context<'_>, reply: &[u8]) -> Result<(), RelayError> {
         let taken = self.take(cx, reply)?;
+        self.outcome.reply_bytes += taken as u64;
         match self.pending.is_empty() && taken == reply.len() {
             true => Ok(()),
             false => Err(RelayError::Server("its reply is not whole".into())),

@@ -37,6 +37,8 @@ async fn each_digest_tells_how_often_it_shared_a_connection() {
         let row = page["digests"].as_array().unwrap().iter().find(|row| row["text"] == DIGEST);
         let row = row.unwrap_or_else(|| panic!("{status} {body}"));
         assert_eq!((&row["statements"], row["pipelined"].as_f64()), (&25.into(), Some(shared)), "{family:?}: {row}");
+        let bytes = row["reply_bytes"].as_u64().unwrap();
+        assert!(bytes > 25 * 40, "{family:?}: the replies of all, shared or not: {row}");
         let target = net::client::Target::plain(front.address_of("console").parse().unwrap(), crate::support::SOON);
         let login = query::login("admin", Credential::password(KEY));
         let mut console = Client::connect(&target, login, Limits::default()).await.unwrap();

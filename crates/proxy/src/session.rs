@@ -206,9 +206,9 @@ impl Session {
     ) -> Result<(), SessionEnd> {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
-        let shares = fill.is_none() && self.may_share(query);
+        let shares = self.may_share(query);
         if shares && self.has_company(query) {
-            match self.run_on_pipeline(query, &route, &mut attempts).await? {
+            match self.run_on_pipeline(query, &route, &mut fill, &mut attempts).await? {
                 Piped::Over => return Ok(()),
                 Piped::Alone => {}
                 Piped::Failed(failed) => {
@@ -258,7 +258,7 @@ impl Session {
             if let Some(fill) = fill.take() {
                 let took = over.saturating_duration_since(started);
                 self.ask_found_rows(&mut held, query).await?;
-                self.keep_answer(*fill, query, &held, &mut outcome, took);
+                self.keep_answer(*fill, query, held.lease.server(), &mut outcome, took);
             }
             self.log(query, &outcome);
             return self.settle(held, query, &outcome).await;

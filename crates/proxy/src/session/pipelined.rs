@@ -12,13 +12,14 @@ use wire::command::Command;
 use wire::exchange::{Exchange, Expect};
 use wire::{Capabilities, Status};
 
+use super::cache::Fill;
 use super::checkout::{Attempts, Choice};
 use super::diagnostics::found_rows::is_of_nothing;
 use super::kill::KILL_WAIT;
 use super::prepare_again::Shared;
 use super::query::{Body, Query};
 use super::recover::Failed;
-use super::relay::{GIVEN_UP, Outcome, Relay, RelayError, Withhold};
+use super::relay::{Copied, GIVEN_UP, Outcome, Relay, RelayError, Withhold};
 use super::tracking::Hearing;
 use super::{Held, Session};
 use crate::error::SessionEnd;
@@ -26,6 +27,14 @@ use crate::outgoing::{Expected, Outgoing, Purpose};
 use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
 use crate::pool::{Connection, End, Lease, UserLease};
 use route::Route;
+
+/// A query on a pipeline.
+struct Appended {
+    server: ServerId,
+    place: Place,
+    /// Where its reply goes to as well, if the result cache may keep it.
+    copy: Option<Box<Copied>>,
+}
 
 /// The outcome of a query that was to run on a pipeline.
 pub(super) enum Piped {
@@ -102,17 +111,20 @@ impl Session {
         has
     }
 
-    /// Runs a query on a pipeline if there is one for it.
+    /// Runs a query on a pipeline if there is one for it. The result cache keeps its answer if it fills it; the fill is left if it is
+    /// not over.
     pub(super) async fn run_on_pipeline(
         &mut self,
         query: &Query<'_>,
         route: &Route,
+        fill: &mut Option<Box<Fill>>,
         attempts: &mut Attempts,
     ) -> Result<Piped, SessionEnd> {
-        let (server, place) = match self.append_to_pipeline(query, route, attempts) {
-            Ok(appended) => appended,
-            Err(why) => return Ok(self.runs_alone(why)),
-        };
+        let Appended { server, place, mut copy } =
+            match self.append_to_pipeline(query, route, fill.as_deref(), attempts) {
+                Ok(appended) => appended,
+                Err(why) => return Ok(self.runs_alone(why)),
+            };
         let mut answer = poll_fn(|cx| place.poll_answer(cx)).await;
         if answer == Answer::Long {
             answer = match Box::pin(self.wait_for_long(server, &place)).await {
@@ -135,7 +147,12 @@ impl Session {
             _ => true,
         };
         let taken = match is_as_expected {
-            true => poll_fn(|cx| Poll::Ready(self.take_reply(cx, &place, query, route, &reply, attempts))).await,
+            true => {
+                let mut take = |cx: &mut Context<'_>| {
+                    self.take_reply(cx, (&place, copy.take()), query, route, &reply, (fill, attempts))
+                };
+                poll_fn(|cx| Poll::Ready(take(cx))).await
+            }
             false => None,
         };
         drop(place);
@@ -204,8 +221,9 @@ impl Session {
         &mut self,
         query: &Query<'_>,
         route: &Route,
+        fill: Option<&Fill>,
         attempts: &mut Attempts,
-    ) -> Result<(ServerId, Place), Why> {
+    ) -> Result<Appended, Why> {
         let cluster = self.here.cluster.clone();
         let (digest, always) = (query.statement.digest, self.wants_pipelines(query) == Pipelines::Always);
         if !always && !cluster.pipelines.is_short(digest, attempts.at) {
@@ -231,8 +249,10 @@ impl Session {
             pipeline.leave();
             return Err(Why::NoConnection);
         }
+        // Before it is sent: a server that hears of a write while it reads may not have read it.
+        let copy = self.copy_for(fill, chosen);
         self.here.begin_load(chosen);
-        Ok((chosen, pipeline.append(Read::new(digest, &mut out))))
+        Ok(Appended { server: chosen, place: pipeline.append(Read::new(digest, &mut out)), copy })
     }
 
     /// Writes a query for a pipeline. Gives whether it could: else what it lacks there is on its way for later ones.
@@ -268,15 +288,16 @@ impl Session {
     fn take_reply(
         &mut self,
         cx: &mut Context<'_>,
-        place: &Place,
+        (place, copy): (&Place, Option<Box<Copied>>),
         query: &Query<'_>,
         route: &Route,
         reply: &[u8],
-        attempts: &Attempts,
+        (fill, attempts): (&mut Option<Box<Fill>>, &Attempts),
     ) -> Option<Result<(), RelayError>> {
         place.pipeline().with_lease(|lease| {
             let mut held = alone(lease);
             let mut outcome = Outcome { sent: true, pipelined: true, ..Outcome::default() };
+            outcome.taps.copy = copy;
             let relayed = self.relay_whole(cx, &mut held, query, reply, &mut outcome);
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();
@@ -285,6 +306,10 @@ impl Session {
                 let _ = self.learn(&mut held, query, route, &outcome, over);
                 // Its messages are those of its error: others have used the connection since.
                 self.belief.past.messages_unread = false;
+                if let Some(fill) = fill.take() {
+                    let took = over.saturating_duration_since(attempts.at);
+                    self.keep_answer(*fill, query, held.lease.server(), &mut outcome, took);
+                }
             }
             (held.lease, relayed)
         })

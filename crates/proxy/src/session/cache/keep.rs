@@ -13,11 +13,11 @@ use facts::view::ServerId;
 use sql::Kind;
 use wire::Status;
 
+use super::super::Session;
 use super::super::cached::refused;
 use super::super::consistency::may_write;
 use super::super::query::Query;
 use super::super::relay::{Copied, Outcome, StateChange};
-use super::super::{Held, Session};
 use super::in_tier::Marked;
 use super::in_transaction::at_rest;
 use super::question::AskedFor;
@@ -127,7 +127,7 @@ impl Session {
         &self,
         fill: Fill,
         query: &Query<'_>,
-        held: &Held,
+        server: ServerId,
         outcome: &mut Outcome,
         took: Duration,
     ) {
@@ -161,7 +161,7 @@ impl Session {
                 rows: outcome.rows.unwrap_or(0),
                 found_rows: self.belief.past.found_rows,
                 status: status.bits(),
-                server: held.lease.server().0,
+                server: server.0,
                 took,
                 asked: at,
                 digest: query.statement.digest,

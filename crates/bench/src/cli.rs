@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use clap::Parser;
+use lab::Family;
 
 use crate::contender::{self, Build, Kind};
 use crate::figures::Record;
@@ -58,6 +59,9 @@ pub(crate) struct Arguments {
     /// Threads of each proxy [default: one for each core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: Option<u16>,
+    /// The family of the servers: mariadb, or mysql, whose program SQLUICE_MYSQLD names.
+    #[arg(long, value_name = "FAMILY", default_value = "mariadb", value_parser = family)]
+    server: Family,
     /// Replicas beside the primary. HAProxy and direct clients use the primary only.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
     replicas: u8,
@@ -171,6 +175,7 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         protocols,
         workers: arguments.workers.map_or_else(machine::cores, usize::from),
         replicas: arguments.replicas.into(),
+        family: arguments.server,
         quick: arguments.quick,
         all,
         files: system::raise_open_files(),
@@ -179,6 +184,14 @@ fn options(arguments: &Arguments) -> anyhow::Result<Options> {
         warm_up_max_s: arguments.warm_up_max_s,
         warm_up_rise: arguments.warm_up_rise,
     })
+}
+
+fn family(text: &str) -> Result<Family, String> {
+    match text {
+        "mariadb" => Ok(Family::MariaDb),
+        "mysql" => Ok(Family::MySql),
+        _ => Err("there are mariadb and mysql".to_owned()),
+    }
 }
 
 /// A share of a hundred, above zero: a share that can only rise is never steady at zero.

@@ -33,6 +33,9 @@ pub(crate) struct Sample {
     /// Reads that the server ran meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) server_reads: Option<u64>,
+    /// Time on a CPU of all servers, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server_cpu_ns: Option<u64>,
     /// The proxy's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<Growth>,
@@ -142,6 +145,8 @@ pub(crate) enum Figure {
     User,
     /// The part of it in the kernel.
     System,
+    /// The servers' time on a CPU for each query, in microseconds.
+    ServerCpu,
     /// The proxy's time on a CPU for each megabyte (10^6) of replies, in microseconds.
     CpuMegabyte,
     /// Memory that each client takes of the proxy, in kilobytes (1,000 bytes).
@@ -157,18 +162,23 @@ pub(crate) enum Figure {
 pub(crate) enum Against {
     Direct,
     HaProxy,
+    /// Sqluice with a connection for each read.
+    Unpipelined,
     /// The server that answers the same to everything.
     Fixed,
 }
 
 /// The name of the contender that answers the same to everything.
 pub(crate) const FIXED: &str = "fixed answer";
+/// The name of the first build of Sqluice without pipelines.
+pub(crate) const UNPIPELINED: &str = "sqluice unpipelined";
 
 impl Against {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Against::Direct => "direct",
             Against::HaProxy => "haproxy",
+            Against::Unpipelined => UNPIPELINED,
             Against::Fixed => FIXED,
         }
     }
@@ -194,6 +204,7 @@ impl Figure {
             Figure::Cpu => "CPU µs/query",
             Figure::User => "user µs/query",
             Figure::System => "system µs/query",
+            Figure::ServerCpu => "server µs/query",
             Figure::CpuMegabyte => "CPU µs/MB",
             Figure::ClientMemory => "KB/client",
             Figure::PeakMemory => "peak MB",
@@ -204,9 +215,11 @@ impl Figure {
     /// With whom it is compared, as columns.
     pub(crate) fn against(self) -> &'static [Against] {
         match self {
-            Figure::Throughput => &[Against::Direct, Against::HaProxy, Against::Fixed],
+            Figure::Throughput => &[Against::Direct, Against::HaProxy, Against::Unpipelined, Against::Fixed],
             Figure::Bandwidth => &[Against::Direct, Against::HaProxy],
             Figure::Cpu => &[Against::HaProxy, Against::Fixed],
+            Figure::ServerCpu => &[Against::Direct, Against::Unpipelined],
+            Figure::P50 | Figure::P99 => &[Against::Unpipelined],
             Figure::Added | Figure::AddedP50 | Figure::User | Figure::CpuMegabyte | Figure::ClientMemory => {
                 &[Against::HaProxy]
             }
@@ -259,6 +272,7 @@ impl Figure {
             Figure::Cpu => each(sample.cpu_ns? as f64 / 1e3),
             Figure::User => each(sample.user_ns? as f64 / 1e3),
             Figure::System => each(sample.cpu_ns?.saturating_sub(sample.user_ns?) as f64 / 1e3),
+            Figure::ServerCpu => each(sample.server_cpu_ns? as f64 / 1e3),
             Figure::CpuMegabyte => {
                 let bytes = sample.bytes.filter(|bytes| *bytes > 0)? as f64;
                 Some(sample.cpu_ns? as f64 / 1e3 / (bytes / 1e6))
@@ -293,6 +307,7 @@ mod tests {
             p99_us: None,
             bytes,
             server_reads: Some(500),
+            server_cpu_ns: Some(50_000_000),
             memory,
         }
     }
@@ -309,6 +324,7 @@ mod tests {
         assert_eq!(value(Figure::Cpu), 20.0);
         assert_eq!(value(Figure::User), 2.0);
         assert_eq!(value(Figure::System), 18.0);
+        assert_eq!(value(Figure::ServerCpu), 25.0);
         assert_eq!(value(Figure::Evenness), 1.3);
         assert_eq!(value(Figure::ClientMemory), 2_000.0);
         assert_eq!(value(Figure::PeakMemory), 10.0);

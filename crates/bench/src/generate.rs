@@ -23,6 +23,8 @@ const LOGINS_AT_A_TIME: usize = 64;
 const CONNECT_LIMIT: Duration = Duration::from_secs(180);
 /// Longest time that a query may take beyond the end of the measurement.
 const LAST_LIMIT: Duration = Duration::from_secs(30);
+/// Between two kills in the load that has them.
+const KILL_PAUSE: Duration = Duration::from_millis(10);
 /// How often threads look for signals.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -39,6 +41,8 @@ pub(crate) enum Query {
     Hot,
     /// A join or an aggregate over these tables, one of 160.
     Costly,
+    /// A row by its key; of 100 queries 5 take 50 ms, and one has a reply of a megabyte. Queries are killed.
+    Mix,
 }
 
 /// The work of clients.
@@ -54,6 +58,8 @@ pub(crate) struct Work {
     pub(crate) measured: Duration,
     /// Their statements.
     pub(crate) query: Query,
+    /// Between two queries of a client: twice as long at most, and so long on average.
+    pub(crate) pause: Duration,
     /// They connect for each query.
     pub(crate) reconnect: bool,
     /// They speak TLS, without resuming sessions.
@@ -71,7 +77,7 @@ pub(crate) struct Outcome {
     pub(crate) error: Option<String>,
     /// Bytes of replies in the measured time.
     pub(crate) bytes: u64,
-    /// Nanoseconds of each query (with its connection, where each has one) that began in the measured time.
+    /// Nanoseconds of each short query (with its connection, where each has one) that began in the measured time.
     latencies: Histogram,
 }
 
@@ -223,11 +229,19 @@ impl Work {
             stop::check()?;
             callers.push(joined??);
         }
+        let ids: Vec<u32> = callers.iter().map(Caller::id).collect();
+        let killer = match self.query {
+            Query::Mix => Some(Caller::connect(&endpoint, Query::Point, u64::from(number)).await?),
+            _ => None,
+        };
         news.send(News::Ready).context("the measurement is over")?;
         let mut asking = tokio::task::JoinSet::new();
         for caller in callers {
-            let (windows, endpoint, reconnect) = (windows.clone(), endpoint.clone(), self.reconnect);
-            asking.spawn_local(async move { one_client(caller, &endpoint, reconnect, windows).await });
+            let (windows, endpoint, work) = (windows.clone(), endpoint.clone(), *self);
+            asking.spawn_local(async move { one_client(caller, &endpoint, &work, windows).await });
+        }
+        if let Some(killer) = killer {
+            asking.spawn_local(kill_queries(killer, ids, windows.clone()));
         }
         let mut sum = Outcome::default();
         let end = async {
@@ -254,20 +268,24 @@ impl Work {
 async fn one_client(
     mut caller: Caller,
     endpoint: &Endpoint,
-    reconnect: bool,
+    work: &Work,
     mut windows: watch::Receiver<Option<Window>>,
 ) -> Outcome {
     let mut outcome = Outcome::default();
     let Ok(Some(window)) = windows.wait_for(Option::is_some).await.map(|window| *window) else { return outcome };
     loop {
+        if !work.pause.is_zero() {
+            let until = Instant::now() + work.pause.mul_f64(2.0 * caller.dice());
+            tokio::time::sleep_until(until.min(window.end).into()).await;
+        }
         let begin = Instant::now();
         if begin >= window.end || stop::is_asked() {
             return outcome;
         }
-        match ask(&mut caller, endpoint, reconnect).await {
+        match ask(&mut caller, endpoint, work.reconnect).await {
             Ok(bytes) => {
                 let end = Instant::now();
-                if begin >= window.begin {
+                if begin >= window.begin && caller.was_short() {
                     let ns = u64::try_from((end - begin).as_nanos()).unwrap_or(u64::MAX);
                     outcome.latencies.record(ns);
                 }
@@ -283,6 +301,23 @@ async fn one_client(
             }
         }
     }
+}
+
+/// Kills one client's query after the other, until the time is over.
+async fn kill_queries(mut killer: Caller, ids: Vec<u32>, mut windows: watch::Receiver<Option<Window>>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let Ok(Some(window)) = windows.wait_for(Option::is_some).await.map(|window| *window) else { return outcome };
+    for id in ids.iter().cycle() {
+        tokio::time::sleep(KILL_PAUSE).await;
+        if Instant::now() >= window.end || stop::is_asked() {
+            break;
+        }
+        if let Err(error) = killer.kill_query(*id).await {
+            (outcome.errors, outcome.error) = (1, Some(format!("a kill: {error:#}")));
+            break;
+        }
+    }
+    outcome
 }
 
 async fn ask(caller: &mut Caller, endpoint: &Endpoint, reconnect: bool) -> anyhow::Result<usize> {

@@ -28,6 +28,10 @@ pub(crate) enum Load {
     Large,
     /// 10,000 clients on 40 connections to the server.
     Tail,
+    /// 10,000 clients with pauses between their reads, on 8 connections to the server.
+    Pauses,
+    /// Short reads among long ones, large replies and kills.
+    Mix,
     /// 20,000 clients that are there and ask nothing.
     Idle,
     /// Point selects through 0, 10 and 1,000 rules.
@@ -50,6 +54,8 @@ impl Load {
             Load::Pipelines => "pipelines",
             Load::Large => "large",
             Load::Tail => "tail",
+            Load::Pauses => "pauses",
+            Load::Mix => "mix",
             Load::Idle => "idle",
             Load::Rules => "rules",
             Load::Cache => "cache",
@@ -81,6 +87,14 @@ impl Load {
                 "10,000 clients that ask one row after the other, over 40 connections to the server. For comparison 40 \
                  clients without a proxy. HAProxy cannot share connections."
             }
+            Load::Pauses => {
+                "10,000 clients that pause for about a second between their reads of one row, over 8 connections to the server, with \
+                 pipelines and without."
+            }
+            Load::Mix => {
+                "64 clients: 94 of 100 queries ask for one row, 5 take 50 ms, one has a reply of a megabyte; queries are killed. Times \
+                 are those of the short ones."
+            }
             Load::Idle => "Clients that have asked once and then wait: what each takes of the proxy's memory.",
             Load::Rules => {
                 "One row by its primary key, through 0, 10 and 1,000 routing rules of several kinds, of which only the last fits."
@@ -99,9 +113,12 @@ impl Load {
             Load::Point | Load::Threads | Load::Rules => &[Throughput, Cpu, User, Mean, Added, P99],
             Load::ReadOnly | Load::ReadWrite | Load::Mysqlslap => &[Throughput, Cpu, User, Mean],
             Load::Latency => &[P50, AddedP50, Mean, Added, P99, Cpu, User],
-            Load::Connect | Load::Tls | Load::Pipelines => &[Throughput, Cpu, User, P50, P99],
+            Load::Connect | Load::Tls => &[Throughput, Cpu, User, P50, P99],
+            Load::Pipelines => &[Throughput, ServerCpu, Cpu, User, P50, P99],
+            Load::Mix => &[Throughput, P50, P99, P999, ServerCpu, Cpu],
             Load::Large => &[Bandwidth, CpuMegabyte, PeakMemory],
             Load::Tail => &[Clients, Throughput, P50, P99, P999, Evenness, Cpu, PeakMemory],
+            Load::Pauses => &[Clients, Throughput, P50, P99, Evenness, ServerCpu, Cpu],
             Load::Idle => &[Clients, ClientMemory, PeakMemory],
             Load::Cache => &[Throughput, Hits, WarmUpHits, WarmUpSeconds, Cpu, User, System, Mean, P95, P99],
         }
@@ -112,7 +129,8 @@ impl Load {
         match self {
             Load::Latency => &[Figure::P50, Figure::AddedP50],
             Load::Large => &[Figure::Bandwidth, Figure::CpuMegabyte],
-            Load::Tail => &[Figure::Evenness, Figure::Throughput],
+            Load::Tail | Load::Pauses => &[Figure::Evenness, Figure::Throughput],
+            Load::Mix => &[Figure::P99, Figure::Throughput],
             Load::Idle => &[Figure::ClientMemory],
             _ => &[Figure::Throughput, Figure::Cpu],
         }
@@ -122,8 +140,8 @@ impl Load {
     pub(crate) fn axis(self) -> &'static str {
         match self {
             Load::Threads => "threads",
-            Load::Mysqlslap | Load::Latency | Load::Connect | Load::Tls | Load::Pipelines => "clients",
-            Load::Tail | Load::Idle => "load",
+            Load::Mysqlslap | Load::Latency | Load::Connect | Load::Tls | Load::Pipelines | Load::Mix => "clients",
+            Load::Tail | Load::Pauses | Load::Idle => "load",
             _ => "connections",
         }
     }

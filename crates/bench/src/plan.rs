@@ -2,10 +2,12 @@
 
 mod cache;
 mod crowd;
+mod shared;
 
 use std::time::Duration;
 
 use anyhow::bail;
+use lab::Family;
 
 use crate::contender::Kind;
 use crate::generate::{self, Query};
@@ -23,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) workers: usize,
     pub(crate) replicas: usize,
+    /// The family of the servers.
+    pub(crate) family: Family,
     pub(crate) quick: bool,
     /// The load is one of all: more points, both protocols.
     pub(crate) all: bool,
@@ -154,7 +158,13 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         }
         Load::Mysqlslap => slap_points(options, seconds),
         Load::Latency | Load::Connect | Load::Tls | Load::Large => generated(load, options, seconds),
-        Load::Pipelines => pipelined(options, seconds),
+        Load::Pipelines => shared::pipelines(options, seconds),
+        Load::Mix | Load::Pauses => {
+            server_connections = (load == Load::Pauses).then_some(shared::PAUSES_CONNECTIONS);
+            contenders = shared::contenders(load, &options.contenders);
+            notes.extend(left_out(&options.contenders, &contenders, "has nothing to show here"));
+            vec![if load == Load::Mix { shared::mix(options, seconds) } else { shared::pauses(options, seconds)? }]
+        }
         _ => sysbench_points(load, options, seconds),
     };
     if contenders.is_empty() {
@@ -170,7 +180,8 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
     let needs = Needs {
         connections: most,
         tls: points.iter().any(|point| point.tls),
-        large: load == Load::Large,
+        family: options.family,
+        large: matches!(load, Load::Large | Load::Mix),
         replicas: options.replicas,
         buffer_mb: if load == Load::Cache { cache::BUFFER_MB } else { BUFFER_MB },
     };
@@ -290,6 +301,7 @@ fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
             warm_up: WARM_UP,
             measured: Duration::from_secs(seconds.into()),
             query,
+            pause: Duration::ZERO,
             reconnect: load == Load::Connect,
             tls,
         }),
@@ -298,30 +310,6 @@ fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         .iter()
         .flat_map(|tls| connections(options, usual).iter().map(move |clients| point(*tls, *clients)))
         .collect()
-}
-
-/// Clients that wait for each answer, as many as a small and a large application has.
-fn pipelined(options: &Options, seconds: u32) -> Vec<Point> {
-    let usual: &[u32] = if options.quick { &[64] } else { &[1, 16, 64, 256] };
-    let point = |group: &str, query: Query, clients: u32| Point {
-        group: group.to_owned(),
-        label: clients.to_string(),
-        tls: false,
-        cold: None,
-        work: Work::Generate(generate::Work {
-            clients,
-            threads: 1,
-            warm_up: WARM_UP,
-            measured: Duration::from_secs(seconds.into()),
-            query,
-            reconnect: false,
-            tls: false,
-        }),
-    };
-    let of = |(group, query): (&str, Query)| -> Vec<Point> {
-        connections(options, usual).iter().map(|clients| point(group, query, *clients)).collect()
-    };
-    [("text", Query::Point), ("prepared", Query::Prepared)].into_iter().flat_map(of).collect()
 }
 
 /// A contender without rules, and as others with some.
@@ -355,6 +343,7 @@ pub(super) mod tests {
             protocols: vec![Protocol::Text],
             workers: 2,
             replicas: 0,
+            family: Family::MariaDb,
             quick: false,
             all: false,
             files: 20_000,

@@ -14,6 +14,7 @@ use crate::machine::{self, Machine};
 use crate::plan::{self, Cold, Options, Plan, Point, Work};
 use crate::world::World;
 use crate::{order, stop, sysbench};
+use turn::Turn;
 
 /// Runs a load to its end.
 ///
@@ -116,7 +117,9 @@ impl Measurement<'_> {
         while let Some(seconds) = warm_up::next_slice(cold.work.seconds, cold.seconds_max, cold.rise, &warm_up.hits) {
             stop::check()?;
             let slice = Work::Sysbench(sysbench::Work { seconds, ..cold.work.clone() });
-            let sample = turn::sample(contender, &slice, self.setup.files, self.server())
+            let sample = self
+                .turn()
+                .sample(contender, &slice)
                 .with_context(|| format!("{name} at the warm-up of {} {}", point.group, point.label))?;
             warm_up.seconds += sample.seconds;
             warm_up.hits.push(Figure::Hits.value(&sample, None).context("a warm-up whose hits nobody counted")?);
@@ -136,9 +139,8 @@ impl Measurement<'_> {
         Ok((Cell { group, label, contender: name, samples: first, warm_up: None }, warm_up))
     }
 
-    /// The server whose reads are counted.
-    fn server(&self) -> Option<&lab::Server> {
-        self.plan.counts_reads.then(|| self.world.server())
+    fn turn(&self) -> Turn<'_> {
+        Turn { world: self.world, files: self.setup.files, counts_reads: self.plan.counts_reads }
     }
 
     /// All rounds of a point.
@@ -155,10 +157,10 @@ impl Measurement<'_> {
                 }
                 let context = || format!("{} at {} {}", kind.name(), point.group, point.label);
                 let sample = match running.get_mut(turn) {
-                    Some(running) => turn::sample(running, &point.work, self.setup.files, self.server()),
+                    Some(running) => self.turn().sample(running, &point.work),
                     // Where each turn has a proxy that was just started.
                     None => Running::start(kind, self.world, &self.setup)
-                        .and_then(|mut fresh| turn::sample(&mut fresh, &point.work, self.setup.files, self.server())),
+                        .and_then(|mut fresh| self.turn().sample(&mut fresh, &point.work)),
                 };
                 samples.push(sample.with_context(context)?);
             }

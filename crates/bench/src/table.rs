@@ -61,7 +61,7 @@ fn columns(figures: &[Figure], cells: &[&Cell]) -> Vec<Column> {
             let name = match against {
                 _ if there(against.name()) => Some(against.name().to_owned()),
                 Against::HaProxy => first().filter(|first| cells.iter().any(|cell| another(cell, first))),
-                Against::Direct | Against::Fixed => None,
+                Against::Direct | Against::Unpipelined | Against::Fixed => None,
             };
             columns.extend(name.map(|name| Column { figure: *figure, against: Some(name) }));
         }

@@ -90,7 +90,14 @@ impl Plan {
 pub(crate) fn run(plan: &Plan, command: &str, folder: &Path) -> anyhow::Result<()> {
     progress(&format!("{NAME}: making a blog of {} posts", plan.posts));
     let connections = 20 * plan.php as u64;
-    let needs = Needs { connections, tls: false, large: false, replicas: plan.replicas, buffer_mb: BUFFER_MB };
+    let needs = Needs {
+        family: lab::Family::MariaDb,
+        connections,
+        tls: false,
+        large: false,
+        replicas: plan.replicas,
+        buffer_mb: BUFFER_MB,
+    };
     let world = World::start(needs)?;
     let site = Site::make(&world, plan.posts)?;
     world.wait_in_sync()?;

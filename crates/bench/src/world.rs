@@ -8,17 +8,21 @@ use lab::{Family, Replication, ReplicationOptions, TlsFiles};
 use net::tls::ServerTls;
 use tempfile::TempDir;
 
+use crate::system;
+
 /// The database that all loads use.
 pub(crate) const DATABASE: &str = lab::APP_DATABASE;
 /// A table of [`LARGE_ROWS`] rows of a megabyte each.
 pub(crate) const LARGE_TABLE: &str = "large";
-const LARGE_ROWS: u32 = 4;
+pub(crate) const LARGE_ROWS: u32 = 4;
 /// Longest wait until replicas have the data.
 const SYNC_LIMIT: Duration = Duration::from_secs(60);
 
 /// Abilities that the servers must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
+    /// The family of the servers.
+    pub(crate) family: Family,
     /// Connections at a time.
     pub(crate) connections: u64,
     /// Offer TLS.
@@ -31,7 +35,7 @@ pub(crate) struct Needs {
     pub(crate) buffer_mb: u32,
 }
 
-/// MariaDB servers. One is behind every contender, so that all share the same bottleneck.
+/// The servers. One is behind every contender, so that all share the same bottleneck.
 #[derive(Debug)]
 pub(crate) struct World {
     replication: Replication,
@@ -59,18 +63,20 @@ impl World {
             "max_binlog_size=64M".to_owned(),
             "loose_binlog_expire_logs_seconds=60".to_owned(),
         ];
-        if needs.connections > THREADS_MAX {
+        if needs.connections > THREADS_MAX && needs.family == Family::MariaDb {
             // A thread for each of them would take gigabytes, and the connections only wait.
             config.push("thread_handling=pool-of-threads".to_owned());
         }
         let options =
-            ReplicationOptions { config, tls: tls.clone(), ..ReplicationOptions::new(Family::MariaDb, needs.replicas) };
+            ReplicationOptions { config, tls: tls.clone(), ..ReplicationOptions::new(needs.family, needs.replicas) };
         let replication = Replication::start(options).context("the servers did not start")?;
         let version = replication.primary().sql("SELECT VERSION()")?.trim().to_owned();
         if needs.large {
+            let rows: Vec<String> = (1..=LARGE_ROWS).map(|id| format!("({id}, REPEAT('x', 1000000))")).collect();
             replication.primary().sql(&format!(
                 "USE {DATABASE}; CREATE TABLE {LARGE_TABLE} (id INT PRIMARY KEY, data LONGTEXT NOT NULL);\n\
-                 INSERT INTO {LARGE_TABLE} SELECT seq, REPEAT('x', 1000000) FROM seq_1_to_{LARGE_ROWS}"
+                 INSERT INTO {LARGE_TABLE} VALUES {}",
+                rows.join(",")
             ))?;
         }
         Ok(World { replication, _certificates: certificates, tls, version })
@@ -84,6 +90,15 @@ impl World {
     /// The primary itself.
     pub(crate) fn server(&self) -> &lab::Server {
         self.replication.primary()
+    }
+
+    /// Time on a CPU of all servers until now, in nanoseconds.
+    ///
+    /// # Errors
+    /// One of them is gone.
+    pub(crate) fn cpu_ns(&self) -> anyhow::Result<u64> {
+        let servers = self.replication.servers().iter();
+        servers.map(|server| system::cpu_ns(server.pid().context("a server has ended")?)).sum()
     }
 
     /// Where all servers are, the primary first.

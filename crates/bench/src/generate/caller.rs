@@ -11,11 +11,11 @@ use net::tls::{ClientTls, ClientTlsOptions, ServerTlsMode};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wire::auth::Credential;
 use wire::exchange::{Advance, Event, Exchange, Expect};
-use wire::{Capabilities, command, packet};
+use wire::{Capabilities, command, errno, packet};
 
 use super::Query;
 use crate::sysbench::{TABLE_ROWS, TABLES};
-use crate::world::{DATABASE, LARGE_TABLE};
+use crate::world::{DATABASE, LARGE_ROWS, LARGE_TABLE};
 
 /// Longest wait for a connection: thousands come at a time.
 const CONNECT_LIMIT: Duration = Duration::from_secs(60);
@@ -59,18 +59,23 @@ pub(super) struct Caller {
     /// The server's id of the prepared statement, if there is one.
     statement: u32,
     random: u64,
+    /// The connection's id, in the greeting.
+    id: u32,
+    /// The last query was none of the long ones of a mix, and was not killed.
+    was_short: bool,
     request: Vec<u8>,
     buffer: Vec<u8>,
 }
 
 impl Caller {
     pub(super) async fn connect(endpoint: &Endpoint, query: Query, seed: u64) -> anyhow::Result<Caller> {
-        let Connected { stream, capabilities, .. } = endpoint.open().await?;
-        let bytes = if query == Query::Large { READ_BYTES_LARGE } else { READ_BYTES };
+        let Connected { stream, capabilities, greeting, .. } = endpoint.open().await?;
+        let bytes = if matches!(query, Query::Large | Query::Mix) { READ_BYTES_LARGE } else { READ_BYTES };
         // Marsaglia's xorshift must not begin with 0.
         let random = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let (request, buffer) = (Vec::new(), Vec::with_capacity(bytes));
-        let mut caller = Caller { stream, capabilities, query, statement: 0, random, request, buffer };
+        let (id, was_short) = (greeting.connection_id, true);
+        let mut caller = Caller { stream, capabilities, query, statement: 0, random, id, was_short, request, buffer };
         if query == Query::Prepared {
             caller.prepare().await?;
         }
@@ -85,6 +90,31 @@ impl Caller {
         packet::append(&mut self.request, 0, &payload);
         self.send_and_read(Expect::Prepared).await?;
         Ok(())
+    }
+
+    /// The connection's id.
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Whether the last query counts among the short ones.
+    pub(super) fn was_short(&self) -> bool {
+        self.was_short
+    }
+
+    /// A number from 0 to 1.
+    pub(super) fn dice(&mut self) -> f64 {
+        (self.roll().1 >> 8 & 0xffff_ffff) as f64 / f64::from(u32::MAX)
+    }
+
+    /// Kills what runs on a connection.
+    pub(super) async fn kill_query(&mut self, id: u32) -> anyhow::Result<()> {
+        self.request.clear();
+        let begun = packet::begin(&mut self.request);
+        command::begin_query(&mut self.request, self.capabilities);
+        self.request.extend_from_slice(format!("KILL QUERY {id}").as_bytes());
+        begun.end(&mut self.request, 0);
+        self.send_and_read(Expect::Results).await.map(drop)
     }
 
     /// Says good-bye, and comes again.
@@ -130,6 +160,10 @@ impl Caller {
                     Advance::Packet(packet) => {
                         taken += packet.taken;
                         if let Event::Error(error) = packet.event {
+                            if self.query == Query::Mix && error.code == errno::ER_QUERY_INTERRUPTED {
+                                self.was_short = false;
+                                return Ok(bytes);
+                            }
                             bail!("{} {}", error.code, String::from_utf8_lossy(error.message));
                         }
                         if let Event::Prepared(prepared) = packet.event {
@@ -168,6 +202,21 @@ impl Caller {
             Query::Point => {
                 let (table, number) = self.roll();
                 write!(self.request, "SELECT c FROM sbtest{table} WHERE id={}", 1 + number % u64::from(TABLE_ROWS))
+            }
+            Query::Mix => {
+                let (table, number) = self.roll();
+                let (dice, number) = (number % 100, number / 100);
+                self.was_short = dice > 5;
+                let id = 1 + number % u64::from(TABLE_ROWS);
+                match dice {
+                    0 => write!(
+                        self.request,
+                        "SELECT data FROM {LARGE_TABLE} WHERE id={}",
+                        1 + number % u64::from(LARGE_ROWS)
+                    ),
+                    1..=5 => write!(self.request, "SELECT id, SLEEP(0.05) FROM sbtest{table} WHERE id={id}"),
+                    _ => write!(self.request, "SELECT c FROM sbtest{table} WHERE id={id}"),
+                }
             }
             Query::Hot => {
                 let (table, number) = self.roll();

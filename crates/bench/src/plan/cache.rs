@@ -62,6 +62,7 @@ pub(super) fn points(options: &Options, seconds: u32) -> Vec<Point> {
             warm_up: WARM_UP,
             measured: Duration::from_secs(seconds.into()),
             query,
+            pause: Duration::ZERO,
             reconnect: false,
             tls: false,
         })

@@ -27,20 +27,14 @@ pub(super) const IDLE_CONNECTIONS: u32 = 100;
 /// The system allows too few open files.
 pub(super) fn tail(options: &Options, seconds: u32) -> anyhow::Result<Point> {
     let clients = connections(options, &[TAIL_CLIENTS]).first().copied().unwrap_or(TAIL_CLIENTS);
-    let files = u64::from(clients) + OTHER_FILES;
-    if options.files < files {
-        bail!(
-            "{clients} clients need {files} open files, and this system allows a process {}: raise the limit (ulimit -Hn, \
-             LimitNOFILE of a systemd unit, /etc/security/limits.conf), or take fewer clients (--connections N)",
-            options.files
-        );
-    }
+    check_files(options, clients)?;
     let crowd = generate::Work {
         clients,
         threads: 1,
         warm_up: TAIL_WARM_UP,
         measured: Duration::from_secs(seconds.into()),
         query: Query::Point,
+        pause: Duration::ZERO,
         reconnect: false,
         tls: false,
     };
@@ -53,6 +47,22 @@ pub(super) fn tail(options: &Options, seconds: u32) -> anyhow::Result<Point> {
     })
 }
 
+/// Whether a process may have so many clients.
+///
+/// # Errors
+/// The system allows too few open files.
+pub(super) fn check_files(options: &Options, clients: u32) -> anyhow::Result<()> {
+    let files = u64::from(clients) + OTHER_FILES;
+    if options.files < files {
+        bail!(
+            "{clients} clients need {files} open files, and this system allows a process {}: raise the limit (ulimit -Hn, \
+             LimitNOFILE of a systemd unit, /etc/security/limits.conf), or take fewer clients (--connections N)",
+            options.files
+        );
+    }
+    Ok(())
+}
+
 /// As many clients as the system allows; gives a note about that.
 pub(super) fn idle(options: &Options) -> (Vec<Point>, String) {
     let usual = if options.quick { QUICK_IDLE_CLIENTS } else { IDLE_CLIENTS };
@@ -61,8 +71,8 @@ pub(super) fn idle(options: &Options) -> (Vec<Point>, String) {
     let clients = wanted.min(allowed);
     let point = |tls: bool| {
         let (warm_up, measured) = (Duration::from_secs(1), Duration::ZERO);
-        let (query, reconnect) = (Query::Point, false);
-        let work = generate::Work { clients, threads: 2, warm_up, measured, query, reconnect, tls };
+        let (query, pause, reconnect) = (Query::Point, Duration::ZERO, false);
+        let work = generate::Work { clients, threads: 2, warm_up, measured, query, pause, reconnect, tls };
         let name = if tls { "TLS" } else { "plain" };
         Point { group: "idle".to_owned(), label: name.to_owned(), tls, cold: None, work: Work::Idle(work) }
     };

@@ -9,26 +9,39 @@ use crate::figures::{Growth, Latency, Sample};
 use crate::generate::{self, Query};
 use crate::plan::Work;
 use crate::system::{self, Clocks, Memory, Spent};
+use crate::world::World;
 
 /// Clients may have errors (deadlocks are one) up to so many in a thousand queries; more, and nothing was measured.
 const ERRORS_MAX_PER_MILLE: u64 = 20;
 
-/// Does what a point asks for, with the proxy's clocks read around it, and the server's count of reads if a server is given.
-///
-/// # Errors
-/// The load fails, or too many of its queries do.
-pub(super) fn sample(
-    contender: &mut Running,
-    work: &Work,
-    files: u64,
-    server: Option<&lab::Server>,
-) -> anyhow::Result<Sample> {
+/// What all turns have in common.
+pub(super) struct Turn<'a> {
+    /// The servers.
+    pub(super) world: &'a World,
+    /// Open files that each process may have.
+    pub(super) files: u64,
+    /// The server is asked how many reads it ran.
+    pub(super) counts_reads: bool,
+}
+
+impl Turn<'_> {
+    /// Does what a point asks for, with the clocks of the proxy and the servers read around it.
+    ///
+    /// # Errors
+    /// The load fails, or too many of its queries do.
+    pub(super) fn sample(&self, contender: &mut Running, work: &Work) -> anyhow::Result<Sample> {
+        sample(self, contender, work)
+    }
+}
+
+fn sample(turn: &Turn<'_>, contender: &mut Running, work: &Work) -> anyhow::Result<Sample> {
     if let Some(daemon) = &mut contender.daemon {
         daemon.check()?;
     }
     let pid = contender.pid();
     let before = pid.map(system::memory).transpose()?;
-    let mut meter = Meter { pid, server, begin: None, end: None, reads: [None; 2], memory: None };
+    let mut meter =
+        Meter { pid, turn, begin: None, end: None, reads: [None; 2], server_cpu_ns: [None; 2], memory: None };
     let mut sample = match work {
         Work::Sysbench(work) => {
             // Nobody asks before: nothing is missed while the count is read.
@@ -59,12 +72,12 @@ pub(super) fn sample(
             generated(contender, &generate::Work { clients, ..*crowd }, &mut meter)?
         }
         Work::Idle(work) => {
-            let most = u32::try_from(contender.kind.clients_max(files)).unwrap_or(u32::MAX);
+            let most = u32::try_from(contender.kind.clients_max(turn.files)).unwrap_or(u32::MAX);
             let clients = work.clients.min(most);
             let mut sample = generated(contender, &generate::Work { clients, ..*work }, &mut meter)?;
             // Nothing is asked in the measured time.
             (sample.latency, sample.bytes) = (None, None);
-            meter.begin = None;
+            (meter.begin, meter.server_cpu_ns) = (None, [None; 2]);
             sample
         }
     };
@@ -74,6 +87,9 @@ pub(super) fn sample(
     }
     if let [Some(begin), Some(end)] = meter.reads {
         sample.server_reads = Some(end.saturating_sub(begin));
+    }
+    if let [Some(begin), Some(end)] = meter.server_cpu_ns {
+        sample.server_cpu_ns = Some(end.saturating_sub(begin));
     }
     if let (Some(before), Some(after)) = (before, meter.memory) {
         sample.memory = Some(Growth { before: before.resident, after: after.resident, peak: after.peak });
@@ -87,11 +103,13 @@ pub(super) fn sample(
 /// Readings of a proxy, and of the server behind it.
 struct Meter<'a> {
     pid: Option<u32>,
-    server: Option<&'a lab::Server>,
+    turn: &'a Turn<'a>,
     begin: Option<Clocks>,
     end: Option<Clocks>,
     /// Reads that the server ran until the begin and the end.
     reads: [Option<u64>; 2],
+    /// Time on a CPU of all servers until the begin and the end.
+    server_cpu_ns: [Option<u64>; 2],
     memory: Option<Memory>,
 }
 
@@ -100,20 +118,24 @@ impl Meter<'_> {
         if self.reads[0].is_none() {
             self.reads[0] = self.reads_now()?;
         }
+        self.server_cpu_ns[0] = Some(self.turn.world.cpu_ns()?);
         self.begin = clocks(self.pid)?;
         Ok(())
     }
 
     fn stop(&mut self) -> anyhow::Result<()> {
         self.end = clocks(self.pid)?;
+        self.server_cpu_ns[1] = Some(self.turn.world.cpu_ns()?);
         self.reads[1] = self.reads_now()?;
         self.memory = self.pid.map(system::memory).transpose()?;
         Ok(())
     }
 
     fn reads_now(&self) -> anyhow::Result<Option<u64>> {
-        let Some(server) = self.server else { return Ok(None) };
-        let text = server.sql(READS)?;
+        if !self.turn.counts_reads {
+            return Ok(None);
+        }
+        let text = self.turn.world.server().sql(READS)?;
         Ok(Some(text.split_whitespace().last().and_then(|count| count.parse().ok()).context("no count of reads")?))
     }
 }

@@ -34,8 +34,9 @@ const SCRATCH_BYTES: usize = 32 * 1024;
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024;
 /// Reads that are outstanding on a pipeline before another one is begun, if there may be one.
 const DEPTH_WANTED: usize = 16;
-/// Reads that are sent at a time; those behind them wait, and lose nothing when the connection is lost.
-const SENT_MAX: usize = 64;
+/// Reads that are sent before the server has answered all of them, and its thread rests. A thread that always finds the next read
+/// keeps its core for a slice of some milliseconds, and others wait for it. Reads behind them lose nothing with the connection.
+const SENT_IN_A_ROW_MAX: usize = 24;
 
 /// The bounds of one worker's pipelines to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +220,8 @@ struct Inner {
     stats: Option<Arc<ServerStats>>,
     /// The reads that were sent, in order.
     sent: VecDeque<Rc<Read>>,
+    /// How many were sent since none was outstanding.
+    sent_in_a_row: usize,
     /// Those that are to be sent.
     waiting: VecDeque<Rc<Read>>,
     /// Bytes on their way to the server, and how many of them it has.
@@ -247,6 +250,7 @@ impl Pipeline {
             bounds: PipelineBounds::NONE.short,
             stats: None,
             sent: VecDeque::new(),
+            sent_in_a_row: 0,
             waiting: VecDeque::new(),
             out: Vec::new(),
             written: 0,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::place::{Answer, Why};
-use super::{Inner, Pipeline, SENT_MAX, Scratch, give_back};
+use super::{Inner, Pipeline, SENT_IN_A_ROW_MAX, Scratch, give_back};
 use crate::busy_poll::BusyPoll;
 use crate::pool::Lease;
 
@@ -150,16 +150,20 @@ impl Timer {
 }
 
 impl Inner {
-    /// Sends as many reads as may be sent at a time.
+    /// Sends as many reads as may be sent in a row.
     fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(lease) = &mut self.lease else { return Ok(()) };
-        while self.sent.len() < SENT_MAX
+        if self.sent.is_empty() {
+            self.sent_in_a_row = 0;
+        }
+        while self.sent_in_a_row < SENT_IN_A_ROW_MAX
             && let Some(read) = self.waiting.pop_front()
         {
             if self.sent.is_empty() {
                 self.first_since = Instant::now();
             }
             self.out.extend_from_slice(&read.request);
+            self.sent_in_a_row += 1;
             self.sent.push_back(read);
         }
         while self.written < self.out.len() {

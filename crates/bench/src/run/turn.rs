@@ -14,7 +14,7 @@ use crate::world::World;
 /// Clients may have errors (deadlocks are one) up to so many in a thousand queries; more, and nothing was measured.
 const ERRORS_MAX_PER_MILLE: u64 = 20;
 
-/// What all turns have in common.
+/// The parts that all turns have in common.
 pub(super) struct Turn<'a> {
     /// The servers.
     pub(super) world: &'a World,

@@ -137,7 +137,7 @@ async fn statements_are_prepared_and_executed_with_parameters() {
     }
     let null = sql.prepare("SELECT ? IS NULL, DATABASE()").await.unwrap();
     assert_eq!(sql.execute(&null, &[Null]).await.unwrap()[0].rows[0][0].as_deref(), Some(&b"1"[..]));
-    sql.close(null.clone()).await.unwrap();
+    sql.close(null).await.unwrap();
     let gone = sql.execute(&null, &[Null]).await.unwrap_err();
     assert_eq!(gone.code(), Some(1243));
     assert_eq!(sql.prepare("SELECT * FROM nowhere").await.unwrap_err().code(), Some(1146));

@@ -65,6 +65,9 @@ impl StateMap {
 
     /// Whether nothing but a reset brings a connection from this state to `wanted`.
     pub fn needs_reset(&self, wanted: &StateMap) -> bool {
+        if self.fingerprint() == wanted.fingerprint() {
+            return false;
+        }
         let stuck = |entry: &Entry| WITHOUT_DEFAULT.contains(&&*entry.key) && wanted.position(&entry.key).is_err();
         self.entries.iter().any(stuck) || self.has_wide_literals() && self.entries != wanted.entries
     }
@@ -72,7 +75,7 @@ impl StateMap {
     /// Literals have two or four bytes a character. MariaDB takes such names of time zones, locales, engines and switches for
     /// unknown ones.
     fn has_wide_literals(&self) -> bool {
-        let value = |at: usize| self.entries[at].assignment.split_once("='").map(|(_, value)| value);
+        let value = |at: usize| self.entries[at].assignment.split_once('\'').map(|(_, value)| value);
         let value = self.position(CONNECTION_COLLATION).ok().and_then(value);
         value.is_some_and(|value| ["utf16", "utf32", "ucs2"].iter().any(|wide| value.starts_with(wide)))
     }

@@ -66,6 +66,22 @@ pub(crate) struct Work {
     pub(crate) tls: bool,
 }
 
+impl Work {
+    /// Clients on one thread that ask again as soon as they have their answer. They are measured for so many seconds.
+    pub(crate) fn steady(clients: u32, query: Query, warm_up: Duration, seconds: u32) -> Work {
+        Work {
+            clients,
+            threads: 1,
+            warm_up,
+            measured: Duration::from_secs(seconds.into()),
+            query,
+            pause: Duration::ZERO,
+            reconnect: false,
+            tls: false,
+        }
+    }
+}
+
 /// The counts of all clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {

@@ -296,14 +296,9 @@ fn generated(load: Load, options: &Options, seconds: u32) -> Vec<Point> {
         tls,
         cold: None,
         work: Work::Generate(generate::Work {
-            clients,
-            threads: 1,
-            warm_up: WARM_UP,
-            measured: Duration::from_secs(seconds.into()),
-            query,
-            pause: Duration::ZERO,
             reconnect: load == Load::Connect,
             tls,
+            ..generate::Work::steady(clients, query, WARM_UP, seconds)
         }),
     };
     with_tls

@@ -64,12 +64,7 @@ impl Run {
             timed_out.load(Ordering::Relaxed) || is_cancelled.load(Ordering::Relaxed)
         };
         connection.progress_handler(PACE, Some(is_late)).map_err(told)?;
-        functions::add(&connection, &self.asker).map_err(told)?;
-        self.fill(&connection).map_err(|error| match error {
-            FillError::Sqlite(error) => told(error),
-            FillError::History(words) => SqlError::new(errno::ER_UNKNOWN_ERROR, words),
-        })?;
-        connection.authorizer(Some(may_read)).map_err(told)?;
+        self.prepare(&mut connection, &told)?;
         let mut statement = connection.prepare(&self.query.sql).map_err(told)?;
         if !statement.readonly() {
             return Err(SqlError::read_only("statements that change something"));
@@ -80,6 +75,16 @@ impl Run {
         collect(&mut statement, self.parameters, told)
     }
 
+    /// Makes the tables and functions that the statement may use, and nothing else.
+    fn prepare(&self, connection: &mut Connection, told: &dyn Fn(rusqlite::Error) -> SqlError) -> Result<(), SqlError> {
+        functions::add(connection, &self.asker).map_err(told)?;
+        self.fill(connection).map_err(|error| match error {
+            FillError::Sqlite(error) => told(error),
+            FillError::History(words) => SqlError::new(errno::ER_UNKNOWN_ERROR, words),
+        })?;
+        connection.authorizer(Some(may_read)).map_err(told)
+    }
+
     /// The columns of the statement's result, and how many parameters it has. It is not run.
     ///
     /// # Errors
@@ -87,12 +92,7 @@ impl Run {
     pub(crate) fn describe(self) -> Result<(Vec<ResultColumn>, usize), SqlError> {
         let told = |error: rusqlite::Error| SqlError::of_sqlite(&error, None);
         let mut connection = open().map_err(told)?;
-        functions::add(&connection, &self.asker).map_err(told)?;
-        self.fill(&connection).map_err(|error| match error {
-            FillError::Sqlite(error) => told(error),
-            FillError::History(words) => SqlError::new(errno::ER_UNKNOWN_ERROR, words),
-        })?;
-        connection.authorizer(Some(may_read)).map_err(told)?;
+        self.prepare(&mut connection, &told)?;
         let statement = connection.prepare(&self.query.sql).map_err(told)?;
         Ok((columns_of(&statement), statement.parameter_count()))
     }

@@ -40,7 +40,7 @@ pub struct Relief {
     pub to: usize,
     /// The share, at most one half.
     pub share: f64,
-    /// Of what it is the share.
+    /// The measure of the share.
     pub of: Of,
 }
 

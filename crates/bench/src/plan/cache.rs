@@ -55,18 +55,7 @@ pub(super) fn points(options: &Options, seconds: u32) -> Vec<Point> {
         tables: TABLES,
         favours_rows: true,
     };
-    let own = |clients: u32, query: Query| {
-        Work::Generate(generate::Work {
-            clients,
-            threads: 1,
-            warm_up: WARM_UP,
-            measured: Duration::from_secs(seconds.into()),
-            query,
-            pause: Duration::ZERO,
-            reconnect: false,
-            tls: false,
-        })
-    };
+    let own = |clients: u32, query: Query| Work::Generate(generate::Work::steady(clients, query, WARM_UP, seconds));
     let point = |group: &str, clients: u32, work: Work| Point {
         group: group.to_owned(),
         label: clients.to_string(),

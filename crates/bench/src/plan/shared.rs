@@ -19,19 +19,6 @@ const PAUSES_WARM_UP: Duration = Duration::from_secs(3);
 const MIX_CLIENTS: u32 = 64;
 const MIX_WARM_UP: Duration = Duration::from_secs(1);
 
-fn work(clients: u32, query: Query, seconds: u32) -> generate::Work {
-    generate::Work {
-        clients,
-        threads: 1,
-        warm_up: WARM_UP,
-        measured: Duration::from_secs(seconds.into()),
-        query,
-        pause: Duration::ZERO,
-        reconnect: false,
-        tls: false,
-    }
-}
-
 fn point(group: &str, label: String, work: generate::Work) -> Point {
     Point { group: group.to_owned(), label, tls: false, cold: None, work: Work::Generate(work) }
 }
@@ -40,7 +27,9 @@ fn point(group: &str, label: String, work: generate::Work) -> Point {
 pub(super) fn pipelines(options: &Options, seconds: u32) -> Vec<Point> {
     let usual: &[u32] = if options.quick { &[64] } else { &[1, 16, 64, 256] };
     let of = |(group, query): (&str, Query)| -> Vec<Point> {
-        let one = |clients: &u32| point(group, clients.to_string(), work(*clients, query, seconds));
+        let one = |clients: &u32| {
+            point(group, clients.to_string(), generate::Work::steady(*clients, query, WARM_UP, seconds))
+        };
         connections(options, usual).iter().map(one).collect()
     };
     [("text", Query::Point), ("prepared", Query::Prepared)].into_iter().flat_map(of).collect()
@@ -53,14 +42,15 @@ pub(super) fn pipelines(options: &Options, seconds: u32) -> Vec<Point> {
 pub(super) fn pauses(options: &Options, seconds: u32) -> anyhow::Result<Point> {
     let clients = connections(options, &[PAUSES_CLIENTS]).first().copied().unwrap_or(PAUSES_CLIENTS);
     crowd::check_files(options, clients)?;
-    let work = generate::Work { warm_up: PAUSES_WARM_UP, pause: PAUSE, ..work(clients, Query::Point, seconds) };
+    let work =
+        generate::Work { pause: PAUSE, ..generate::Work::steady(clients, Query::Point, PAUSES_WARM_UP, seconds) };
     Ok(point("text", format!("{clients} on {PAUSES_CONNECTIONS}"), work))
 }
 
 /// Short reads among long ones, large replies and kills.
 pub(super) fn mix(options: &Options, seconds: u32) -> Point {
     let clients = connections(options, &[MIX_CLIENTS]).first().copied().unwrap_or(MIX_CLIENTS);
-    let work = generate::Work { warm_up: MIX_WARM_UP, ..work(clients, Query::Mix, seconds) };
+    let work = generate::Work::steady(clients, Query::Mix, MIX_WARM_UP, seconds);
     point("text", clients.to_string(), work)
 }
 

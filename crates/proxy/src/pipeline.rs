@@ -25,6 +25,7 @@ use route::{ShortBounds, ShortForms};
 use stats::ServerStats;
 
 use crate::busy_poll::BusyPoll;
+use crate::outgoing::Outgoing;
 use crate::pool::{End, Key, Lease, Origin, Pools};
 pub use place::{Answer, Lost, Place, Read, Why};
 
@@ -37,6 +38,8 @@ const DEPTH_WANTED: usize = 16;
 /// Reads that are sent before the server has answered all of them, and its thread rests. A thread that always finds the next read
 /// keeps its core for a slice of some milliseconds, and others wait for it. Reads behind them lose nothing with the connection.
 const SENT_IN_A_ROW_MAX: usize = 24;
+/// Reads that are over and whose memory a pipeline keeps.
+const SPARE_MAX: usize = 32;
 
 /// The bounds of one worker's pipelines to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +227,8 @@ struct Inner {
     sent_in_a_row: usize,
     /// Those that are to be sent.
     waiting: VecDeque<Rc<Read>>,
+    /// Those that are over: their memory serves the next ones.
+    spare: Vec<Rc<Read>>,
     /// Bytes on their way to the server, and how many of them it has.
     out: Vec<u8>,
     written: usize,
@@ -252,6 +257,7 @@ impl Pipeline {
             sent: VecDeque::new(),
             sent_in_a_row: 0,
             waiting: VecDeque::new(),
+            spare: Vec::new(),
             out: Vec::new(),
             written: 0,
             unflushed: false,
@@ -265,11 +271,25 @@ impl Pipeline {
         Pipeline { server, forms, inner: RefCell::new(inner) }
     }
 
-    /// Appends a read; its reply comes to the place.
-    pub fn append(self: &Rc<Self>, read: Read) -> Place {
-        let read = Rc::new(read);
-        self.inner.borrow_mut().append(read.clone());
+    /// Appends a read of this form; its reply comes to the place. `outgoing` has the memory of an earlier one then.
+    pub fn append(self: &Rc<Self>, digest: u64, outgoing: &mut Outgoing) -> Place {
+        let mut inner = self.inner.borrow_mut();
+        let mut read = inner.spare.pop().unwrap_or_default();
+        match Rc::get_mut(&mut read) {
+            Some(spare) => spare.begin(digest, outgoing),
+            None => read = Rc::new(Read::new(digest, outgoing)),
+        }
+        inner.append(read.clone());
+        drop(inner);
         Place::new(self.clone(), read)
+    }
+
+    /// Keeps the memory of a read that is over, for the next one.
+    fn keep(&self, read: Rc<Read>) {
+        let mut inner = self.inner.borrow_mut();
+        if inner.spare.len() < SPARE_MAX {
+            inner.spare.push(read);
+        }
     }
 
     /// Appends something that the connection needs for reads to come; nobody waits for its reply.

@@ -1,7 +1,8 @@
 //! A session's place in a pipeline, and the read that has it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::VecDeque;
+use std::mem::swap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -10,6 +11,9 @@ use wire::Status;
 use super::Pipeline;
 use crate::outgoing::{Expected, Outgoing};
 use crate::pool::{End, Lease};
+
+/// The memory of a read that had more bytes than these is not kept for the next one.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// Why a read has to run on a connection of its own, in the order of [`stats::UNPIPELINED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub struct Lost {
 }
 
 /// A read on a pipeline. The pipeline writes its outcome, the session takes it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Read {
     /// Its form.
     pub(super) digest: u64,
@@ -84,18 +88,28 @@ pub struct Read {
 impl Read {
     /// A read of this form: takes the bytes and the outstanding replies of `outgoing`.
     pub fn new(digest: u64, outgoing: &mut Outgoing) -> Read {
-        Read {
-            digest,
-            request: std::mem::take(&mut outgoing.bytes),
-            expected: RefCell::new(std::mem::take(&mut outgoing.pending)),
-            reply: RefCell::default(),
-            is_long: Cell::new(false),
-            was_long: Cell::new(false),
-            is_untaken: Cell::new(false),
-            lost: RefCell::new(None),
-            answer: Cell::new(None),
-            session: RefCell::new(None),
+        let mut read = Read::default();
+        read.begin(digest, outgoing);
+        read
+    }
+
+    /// Becomes a read of this form: takes the bytes and the outstanding replies of `outgoing`, and gives the memory of those that
+    /// it had.
+    pub(super) fn begin(&mut self, digest: u64, outgoing: &mut Outgoing) {
+        self.digest = digest;
+        swap(&mut self.request, &mut outgoing.bytes);
+        swap(self.expected.get_mut(), &mut outgoing.pending);
+        self.reply.get_mut().clear();
+        for mark in [&self.is_long, &self.was_long, &self.is_untaken] {
+            mark.set(false);
         }
+        self.answer.set(None);
+    }
+
+    /// The end of its use. Gives whether its memory may serve the next read.
+    fn end(&self) -> bool {
+        drop((self.session.take(), self.lost.take()));
+        self.request.capacity() <= KEPT_BYTES_MAX && self.reply.borrow().capacity() <= KEPT_BYTES_MAX
     }
 
     /// Tells its session.
@@ -147,9 +161,9 @@ impl Place {
         self.pipeline.take_lost()
     }
 
-    /// The bytes of the reply, once.
-    pub fn take_reply(&self) -> Vec<u8> {
-        self.read.reply.take()
+    /// The bytes of the reply.
+    pub fn reply(&self) -> Ref<'_, Vec<u8>> {
+        self.read.reply.borrow()
     }
 }
 
@@ -160,6 +174,10 @@ impl Drop for Place {
         } else if self.read.is_long.take() {
             // Nobody waits for the end of a long read: the server may end it.
             self.pipeline.lose();
+        }
+        // The pipeline does not know it any more.
+        if Rc::strong_count(&self.read) == 1 && self.read.end() {
+            self.pipeline.keep(self.read.clone());
         }
     }
 }

@@ -136,20 +136,19 @@ impl Session {
             self.here.end_load();
             return Ok(self.runs_alone(if let Answer::Alone(why) = answer { why } else { Why::Lost }));
         }
-        let reply = place.take_reply();
         let is_as_expected = match answer {
             Answer::Clean(status) => {
                 status & Status::OF_SESSION == self.belief.status
                     && !(query.statement.found_rows == FoundRows::Aggregate
                         && self.belief.past.found_rows != Some(1)
-                        && is_of_nothing(&reply))
+                        && is_of_nothing(&place.reply()))
             }
             _ => true,
         };
         let taken = match is_as_expected {
             true => {
                 let mut take = |cx: &mut Context<'_>| {
-                    self.take_reply(cx, (&place, copy.take()), query, route, &reply, (fill, attempts))
+                    self.take_reply(cx, (&place, copy.take()), query, route, (fill, attempts))
                 };
                 poll_fn(|cx| Poll::Ready(take(cx))).await
             }
@@ -240,19 +239,22 @@ impl Session {
         let identity = &self.who.identity;
         let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
         let pipeline = cluster.pipelines.find(&cluster.pools, &wanted).ok_or(Why::NoConnection)?;
-        let mut out = Outgoing::default();
+        let mut out = self.env.worker.outgoing.take();
         let written = pipeline.with_lease(|mut lease| {
             let written = !self.outgrows(&lease.origin) && self.write_shared(&mut lease, &pipeline, query, &mut out);
             (lease, written)
         });
         if written != Some(true) {
             pipeline.leave();
+            self.env.worker.outgoing.keep(out);
             return Err(Why::NoConnection);
         }
         // Before it is sent: a server that hears of a write while it reads may not have read it.
         let copy = self.copy_for(fill, chosen);
         self.here.begin_load(chosen);
-        Ok(Appended { server: chosen, place: pipeline.append(Read::new(digest, &mut out)), copy })
+        let place = pipeline.append(digest, &mut out);
+        self.env.worker.outgoing.keep(out);
+        Ok(Appended { server: chosen, place, copy })
     }
 
     /// Writes a query for a pipeline. Gives whether it could: else what it lacks there is on its way for later ones.
@@ -291,14 +293,13 @@ impl Session {
         (place, copy): (&Place, Option<Box<Copied>>),
         query: &Query<'_>,
         route: &Route,
-        reply: &[u8],
         (fill, attempts): (&mut Option<Box<Fill>>, &Attempts),
     ) -> Option<Result<(), RelayError>> {
         place.pipeline().with_lease(|lease| {
             let mut held = alone(lease);
             let mut outcome = Outcome { sent: true, pipelined: true, ..Outcome::default() };
             outcome.taps.copy = copy;
-            let relayed = self.relay_whole(cx, &mut held, query, reply, &mut outcome);
+            let relayed = self.relay_whole(cx, &mut held, query, &place.reply(), &mut outcome);
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();
                 let over = self.finish_relayed(&held, query, route, &outcome, (attempts.begun, attempts.at));

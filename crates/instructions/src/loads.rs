@@ -76,10 +76,12 @@ pub enum Rules {
     Route(u32),
     /// One by which the point select is answered by the cache.
     Cache,
+    /// None; each read that may share a connection does.
+    Pipelines,
 }
 
 /// All kinds.
-pub const LOADS: [Load; 15] = [
+pub const LOADS: [Load; 17] = [
     load(Kind::PointSelect, "point_select", "SELECT of a row by its key, as text, on a replica", 4000),
     load(Kind::ClassicPoint, "classic_point_select", "the same for a client with EOF packets, as sysbench", 4000),
     load(Kind::Execute, "execute", "point_select, prepared", 4000),
@@ -99,6 +101,11 @@ pub const LOADS: [Load; 15] = [
         load(Kind::Execute, "execute_1000_rules", "execute with 1,000 rules, the last of which fits", 4000),
         Rules::Route(1000),
     ),
+    ruled(
+        load(Kind::PointSelect, "pipelined", "point_select on a pipeline, with no other read on it", 4000),
+        Rules::Pipelines,
+    ),
+    ruled(load(Kind::Execute, "pipelined_execute", "execute on a pipeline, likewise", 4000), Rules::Pipelines),
     ruled(load(Kind::PointSelect, "cache_hit", "point_select, answered by the cache", 4000), Rules::Cache),
     ruled(load(Kind::Execute, "cache_hit_execute", "execute, answered by the cache", 4000), Rules::Cache),
     ruled(load(Kind::NewPoint, "cache_fill", "point_select, kept by the cache", 4000), Rules::Cache),

@@ -210,12 +210,17 @@ fn configuration(servers: &Replication, rules: Rules) -> anyhow::Result<String> 
          [cluster.main.tls]\nmode = \"disabled\"\n\
          [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n"
     );
+    let connections = if rules == Rules::Pipelines { 2 } else { 1 };
+    if rules == Rules::Pipelines {
+        writeln!(text, "pipelines = \"always\"")?;
+    }
     for server in servers.servers() {
         let (id, address) = (server.server_id(), server.address());
-        writeln!(text, "[cluster.main.servers.db{id}]\naddress = \"{address}\"\nmax_connections = 1")?;
+        writeln!(text, "[cluster.main.servers.db{id}]\naddress = \"{address}\"\nmax_connections = {connections}")?;
     }
     let rules = match rules {
         Rules::Route(rules) => rules,
+        Rules::Pipelines => 0,
         Rules::Cache => {
             let regex = "^SELECT .* FROM sbtest1 WHERE";
             writeln!(text, "[[rule]]\nname = \"c\"\ndigest_regex = \"{regex}\"")?;

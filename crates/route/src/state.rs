@@ -24,6 +24,18 @@ const CONNECTION_COLLATION: &str = "collation_connection";
 /// The variable with the character set that results are converted to.
 const RESULTS: &str = "character_set_results";
 
+/// The variables that can be NULL, which trackers and SHOW VARIABLES tell as the empty string. All of them refuse that string, but
+/// for the last one, and for it both mean the same.
+const NULL_IF_EMPTY: [&str; 7] = [
+    RESULTS,
+    "default_tmp_storage_engine",
+    "enforce_storage_engine",
+    "innodb_ft_user_stopword_table",
+    "innodb_tmpdir",
+    "external_table_storage_engine",
+    "external_table_secondary_storage_engine",
+];
+
 /// How an assignment begins that sets a collation for results, and with it the client's character set and the connection's
 /// collation.
 const NAMES: &str = "NAMES ";
@@ -360,7 +372,7 @@ fn canonical(name: &str) -> &str {
 /// A value as a tracker tells it, as SQL: numbers bare (a quoted number is refused by numeric variables), all else
 /// quoted so that no sql_mode reads it otherwise.
 fn value_literal(name: &str, value: &str) -> String {
-    if name == RESULTS && value.is_empty() {
+    if value.is_empty() && NULL_IF_EMPTY.contains(&name) {
         return "NULL".into();
     }
     let digits = value.strip_prefix('-').unwrap_or(value);

@@ -56,11 +56,11 @@ export function Workers() {
                         { key: 'given', head: 'given', right: true, title: 'sessions that moved to other workers', cell: row => number(row.sessions_given), value: row => row.sessions_given },
                         { key: 'taken', head: 'taken', right: true, title: 'sessions that came from other workers', cell: row => number(row.sessions_taken), value: row => row.sessions_taken },
                         { key: 'rate', head: 'queries/s', right: true, cell: row => number(row.rate), value: row => row.rate },
-                        { key: 'used', head: 'connections in use', right: true, cell: row => row.used, value: row => row.used },
+                        { key: 'used', head: 'in use', right: true, title: 'backend connections in use', cell: row => row.used, value: row => row.used },
                         { key: 'idle', head: 'idle', right: true, cell: row => row.idle, value: row => row.idle },
                         { key: 'waiting', head: 'waiting', right: true, cell: row => row.waiting, value: row => row.waiting },
                         { key: 'holding', head: 'held', right: true, cell: row => row.holding, value: row => row.holding },
-                        { key: 'moved', head: 'connections moved', right: true, title: 'backend connections that came from other workers, or went there', cell: row => number(row.moved), value: row => row.moved },
+                        { key: 'moved', head: 'moved', right: true, title: 'backend connections that came from other workers, or went there', cell: row => number(row.moved), value: row => row.moved },
                         { key: 'moves', head: 'moves/s', right: true, cell: row => number(row.moves), value: row => row.moves },
                         { key: 'digests', head: 'digests', right: true, cell: row => number(row.digests), value: row => row.digests },
                         {

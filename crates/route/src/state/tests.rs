@@ -126,6 +126,9 @@ fn values_are_written_so_that_every_mode_reads_them_alike() {
         ("time_zone", "-03:00", "'-03:00'"),
         ("sql_mode", "", "''"),
         ("character_set_results", "", "NULL"),
+        ("enforce_storage_engine", "", "NULL"),
+        ("innodb_tmpdir", "", "NULL"),
+        ("default_regex_flags", "", "''"),
         ("init_connect", "it's", "X'69742773'"),
         ("x", "1.2.3", "'1.2.3'"),
     ] {

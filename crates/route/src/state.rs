@@ -24,16 +24,14 @@ const CONNECTION_COLLATION: &str = "collation_connection";
 /// The variable with the character set that results are converted to.
 const RESULTS: &str = "character_set_results";
 
-/// The variables that can be NULL, which trackers and SHOW VARIABLES tell as the empty string. All of them refuse that string, but
-/// for the last one, and for it both mean the same.
-const NULL_IF_EMPTY: [&str; 7] = [
+/// The variables that can be NULL, which trackers and SHOW VARIABLES tell as the empty string, and that refuse this string.
+const NULL_IF_EMPTY: [&str; 6] = [
     RESULTS,
     "default_tmp_storage_engine",
     "enforce_storage_engine",
     "innodb_ft_user_stopword_table",
     "innodb_tmpdir",
     "external_table_storage_engine",
-    "external_table_secondary_storage_engine",
 ];
 
 /// How an assignment begins that sets a collation for results, and with it the client's character set and the connection's

@@ -4,8 +4,9 @@ use net::query::{Client, QueryError};
 
 use super::super::dialect::Dialect;
 
-/// Beginnings of names that a session's user may not be allowed to set, that only report, or that the login itself sets.
-const NOT_CARRIED: [&str; 28] = [
+/// Beginnings of names that a session's user may not be allowed to set, that only report, that the login itself sets, or that take no
+/// value but the global one.
+const NOT_CARRIED: [&str; 29] = [
     "binlog_",
     "character_set_client",
     "character_set_connection",
@@ -19,6 +20,7 @@ const NOT_CARRIED: [&str; 28] = [
     "insert_id",
     "last_",
     "max_allowed_packet",
+    "max_delayed_threads",
     "net_buffer_length",
     "original_",
     "proxy_",

@@ -170,7 +170,7 @@ impl Session {
                 idle => Box::pin(self.lease(idle, server, (&route.target, &view), attempts)).await?,
             };
             // One that takes less than the session may send is closed, and makes room for a new one.
-            if let Some(lease) = lease.filter(|lease| !self.outgrows(&lease.origin)) {
+            if let Some(lease) = lease.filter(|lease| !self.limits_differ(&lease.origin)) {
                 return Ok(Held { lease, awaits, _user: user });
             }
         }

@@ -49,17 +49,18 @@ impl PacketLimit {
 }
 
 impl Session {
-    /// Whether a connection takes less than the session may send, where a new connection takes enough. A connection that
-    /// takes more does: Sqluice refuses what is too long, and shows the session's own value.
+    /// Whether a connection has another limit than the session, where a new connection would have the session's, or at least
+    /// take enough. Functions such as REPEAT() end their results at it. Where no new connection would do better, one that takes
+    /// more does: Sqluice refuses what is too long, and shows the session's own value.
     #[inline]
-    pub(super) fn outgrows(&self, origin: &Origin) -> bool {
-        origin.packet_max < self.belief.packet_limit.login_bytes.get() && self.would_get_more()
+    pub(super) fn limits_differ(&self, origin: &Origin) -> bool {
+        origin.packet_max != self.belief.packet_limit.login_bytes.get() && self.new_one_fits_better(origin.packet_max)
     }
 
     #[cold]
-    fn would_get_more(&self) -> bool {
-        let (catalog, published) = (self.here.cluster.catalog(), &self.here.cluster.shared.published);
-        packet_max(&catalog) >= self.belief.packet_limit.login_bytes.get() && published.catalog_is_fresh()
+    fn new_one_fits_better(&self, limit: u64) -> bool {
+        let (own, new) = (self.belief.packet_limit.login_bytes.get(), packet_max(&self.here.cluster.catalog()));
+        (new == own || limit < own && new > own) && self.here.cluster.shared.published.catalog_is_fresh()
     }
 
     /// Ends the session behind a command that servers refuse for its length.

@@ -241,7 +241,7 @@ impl Session {
         let pipeline = cluster.pipelines.find(&cluster.pools, &wanted).ok_or(Why::NoConnection)?;
         let mut out = self.env.worker.outgoing.take();
         let written = pipeline.with_lease(|mut lease| {
-            let written = !self.outgrows(&lease.origin) && self.write_shared(&mut lease, &pipeline, query, &mut out);
+            let written = !self.limits_differ(&lease.origin) && self.write_shared(&mut lease, &pipeline, query, &mut out);
             (lease, written)
         });
         if written != Some(true) {

@@ -59,6 +59,9 @@ pub async fn check_packet_limit(family: Family) {
         assert_eq!(length(client, 16_384).await, Err(1153));
         assert!(client.query_one("SELECT 1").await.is_err(), "the session is over");
     }
+    // The connection at hand was opened when the value was 1048576.
+    let mut lower = client_with(&front, "4096").await;
+    assert_eq!(value(&mut lower, "SELECT /* sqluice: primary */ REPEAT('a', 4097) IS NULL").await, "1");
     assert_eq!(length(&mut large, 1_048_576).await, Err(1153));
     assert_eq!(length(&mut small, 65_536).await, Err(1153));
     // A reset shows the value of today, as a login does, and takes what it took.

@@ -35,6 +35,8 @@ pub const ER_EMPTY_QUERY: u16 = 1065;
 pub const ER_NO_SUCH_THREAD: u16 = 1094;
 /// KILL names a connection that the user may not end.
 pub const ER_KILL_DENIED_ERROR: u16 = 1095;
+/// No schema can have this name.
+pub const ER_WRONG_DB_NAME: u16 = 1102;
 /// The statement would read or give too much.
 pub const ER_TOO_BIG_SELECT: u16 = 1104;
 /// An error without a code of its own.
@@ -95,6 +97,8 @@ pub const ER_OPTION_PREVENTS_STATEMENT: u16 = 1290;
 pub const ER_TRUNCATED_WRONG_VALUE: u16 = 1292;
 /// The statement cannot be prepared.
 pub const ER_UNSUPPORTED_PS: u16 = 1295;
+/// A name that has no meaning in its character set.
+pub const ER_INVALID_CHARACTER_STRING: u16 = 1300;
 /// No such routine.
 pub const ER_SP_DOES_NOT_EXIST: u16 = 1305;
 /// KILL QUERY ended the statement, or on MySQL KILL.

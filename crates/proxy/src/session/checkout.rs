@@ -320,6 +320,8 @@ impl Session {
                     errno::ER_DBACCESS_DENIED_ERROR
                         | errno::ER_ACCESS_DENIED_ERROR
                         | errno::ER_BAD_DB_ERROR
+                        | errno::ER_WRONG_DB_NAME
+                        | errno::ER_INVALID_CHARACTER_STRING
                         | errno::ER_HOST_NOT_PRIVILEGED
                         | errno::ER_ACCESS_DENIED_NO_PASSWORD_ERROR
                         | errno::ER_MUST_CHANGE_PASSWORD_LOGIN

@@ -302,7 +302,8 @@ async fn sessions_are_limited_by_listener_and_by_user() {
 async fn a_login_with_an_unknown_schema_leaves_nothing_behind() {
     let servers = calm(Family::MariaDb).await;
     let front = Front::start(servers, |_| {}).await;
-    for schema in ["no_such_schema", "mysql"] {
+    // The last three are names that no schema can have.
+    for schema in ["no_such_schema", "mysql", "ends_with_space ", "four_bytes_\u{1F601}", &"long".repeat(17)] {
         let mut login = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
         login.schema = Some(schema.into());
         let through = front.connect(login.clone(), ClientTls::disabled()).await.map(drop);

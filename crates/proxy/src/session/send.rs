@@ -97,7 +97,7 @@ impl Session {
     ) -> Option<&'q [u8]> {
         let mut as_came: Option<&[u8]> = None;
         match body {
-            Body::AsCame => match Self::marked(connection, query) {
+            Body::AsCame => match self.marked(connection, query) {
                 Some((before, mark, text)) => {
                     out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
                 }
@@ -122,9 +122,13 @@ impl Session {
     }
 
     /// A text that is marked: the part before the mark, the mark, and the part behind it.
-    fn marked<'a>(connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+    fn marked<'a>(&self, connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
         // Most statements are no writes: they are sorted out first.
         if query.command != Command::Query || query.statement.access != WRITES {
+            return None;
+        }
+        // SHOW PROFILES and the optimizer's trace show texts as the server got them.
+        if self.belief.pins.has(Pin::Tracing) {
             return None;
         }
         let (payload, text) = (query.request.payload(), query.text()?.bytes);

@@ -176,6 +176,10 @@ impl Operator {
         let has_run = running.is_some();
         let killed = match running {
             Some((server, thread_id)) => self.kill_on_server(&session, server, thread_id).await,
+            None if kill.held.is_none() => match session.note_kill() {
+                Some((server, thread_id)) => self.kill_on_server(&session, server, thread_id).await,
+                None => Ok(()),
+            },
             None => Ok(()),
         };
         drop(kill);

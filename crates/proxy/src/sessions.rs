@@ -84,6 +84,8 @@ pub struct SessionHandle {
     /// Kills of the running statement that are under way: the connection must not go to another session meanwhile.
     killers: AtomicU32,
     killer_done: Notify,
+    /// A kill found no connection: it is for a read that shares one, should that turn out to be long.
+    kill_noted: AtomicBool,
 }
 
 const THREAD_BITS: u32 = 48;
@@ -183,10 +185,32 @@ impl SessionHandle {
         true
     }
 
+    /// Somebody has killed the session.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::SeqCst)
+    }
+
     /// Begins to kill what runs. The kill is under way until the result is dropped, also with a future that is not polled any more.
     pub fn begin_kill(&self) -> KillUnderWay<'_> {
         self.killers.fetch_add(1, Ordering::SeqCst);
         KillUnderWay { session: self, held: self.held() }
+    }
+
+    /// A read begins that shares a connection with others: kills of earlier ones are none of it.
+    pub fn begin_shared(&self) {
+        self.kill_noted.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that somebody wants to kill what runs, where no connection is known: that of a read on a pipeline is known when it is
+    /// long. Gives the connection if it has become known meanwhile.
+    pub fn note_kill(&self) -> Option<(ServerId, u64)> {
+        self.kill_noted.store(true, Ordering::SeqCst);
+        self.held()
+    }
+
+    /// Whether a kill was noted. Asked behind [`SessionHandle::begin_statement`], so that the killer or the session sees the other.
+    pub fn take_noted_kill(&self) -> bool {
+        self.kill_noted.swap(false, Ordering::SeqCst)
     }
 
     /// The server of the backend connection that the session holds, with the server's id of it.
@@ -268,6 +292,7 @@ impl Sessions {
             running: AtomicU64::new(0),
             killers: AtomicU32::new(0),
             killer_done: Notify::new(),
+            kill_noted: AtomicBool::new(false),
         });
         all.insert(id, handle.clone());
         handle

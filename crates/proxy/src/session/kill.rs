@@ -202,16 +202,24 @@ impl Session {
                 Err(refusal) if refusal.code == errno::ER_KILL_DENIED_ERROR => Err(not_owner(victim.id)),
                 result => result,
             },
-            None if victim.user().is_some_and(|user| user == self.who.identity.user) => Ok(()),
-            // It has no backend connection that a server could judge by.
-            None if self.may_kill_others().await => Ok(()),
-            None => Err(not_owner(victim.id)),
+            None if victim.user().is_none_or(|user| user != self.who.identity.user)
+                // It has no backend connection that a server could judge by.
+                && !self.may_kill_others().await =>
+            {
+                Err(not_owner(victim.id))
+            }
+            None if how.query_only => match victim.note_kill() {
+                Some((server, thread_id)) => self.kill_on_server(server, thread_id, how).await,
+                None => Ok(()),
+            },
+            None => Ok(()),
         };
-        drop(kill);
         if result.is_ok() && !how.query_only {
+            // Before the kill is over: the victim asks then why its connection is gone.
             victim.killed.store(true, Ordering::SeqCst);
             victim.wake.call();
         }
+        drop(kill);
         result
     }
 
@@ -224,7 +232,7 @@ impl Session {
         }
     }
 
-    async fn kill_on_server(&self, server: ServerId, thread_id: u64, how: Kill) -> Result<(), Refusal> {
+    pub(super) async fn kill_on_server(&self, server: ServerId, thread_id: u64, how: Kill) -> Result<(), Refusal> {
         let view = self.here.cluster.view();
         let Some(server) = view.server(server) else { return Ok(()) };
         self.ask_as_user(server, &how.statement(thread_id)).await.map(drop)

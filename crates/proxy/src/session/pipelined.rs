@@ -15,7 +15,7 @@ use wire::{Capabilities, Status};
 use super::cache::Fill;
 use super::checkout::{Attempts, Choice};
 use super::diagnostics::found_rows::is_of_nothing;
-use super::kill::KILL_WAIT;
+use super::kill::{KILL_WAIT, Kill};
 use super::prepare_again::Shared;
 use super::query::{Body, Query};
 use super::recover::Failed;
@@ -184,6 +184,10 @@ impl Session {
             (lease, thread_id)
         });
         self.env.handle.begin_statement(server, thread_id.unwrap_or(0));
+        if let (true, Some(thread_id)) = (self.env.handle.take_noted_kill(), thread_id) {
+            // Should it fail, the read goes on, as it does when the killer's own try fails.
+            let _ = self.kill_on_server(server, thread_id, Kill { query_only: true, soft: false }).await;
+        }
         let answer = poll_fn(|cx| match self.env.handle.abandoned.load(Ordering::Relaxed) {
             true => Poll::Ready(None),
             false => place.poll_answer(cx).map(Some),
@@ -252,6 +256,7 @@ impl Session {
         // Before it is sent: a server that hears of a write while it reads may not have read it.
         let copy = self.copy_for(fill, chosen);
         self.here.begin_load(chosen);
+        self.env.handle.begin_shared();
         let place = pipeline.append(digest, &mut out);
         self.env.worker.outgoing.keep(out);
         Ok(Appended { server: chosen, place, copy })

@@ -257,7 +257,7 @@ impl Session {
         self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
         let ended = outcome.sent && self.here.is_ended_by_server(&mut held, &outcome, at).await;
         drop(held);
-        let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await;
+        let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await || self.env.handle.is_killed();
         if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
             tracing::info!(server = %name, session = self.env.handle.id, "a statement's connection was killed");
             self.lose_pinned_state();

@@ -143,7 +143,7 @@ fn poll_called<T>(
         return Poll::Ready(Ok(end));
     }
     while handle.wake.is_called(cx, first) {
-        if handle.killed.load(Ordering::SeqCst) {
+        if handle.is_killed() {
             return Poll::Ready(Err(SessionEnd::Killed));
         }
         // By the clock and not by the call: the client may have been answered meanwhile.

@@ -1,5 +1,6 @@
 //! Pipelines: reads of several sessions that share connections. No session sees another's, and a long one holds nobody up.
 
+mod early_kill;
 mod fills;
 mod late_kill;
 mod own_replies;

@@ -147,9 +147,8 @@ impl Session {
         };
         let taken = match is_as_expected {
             true => {
-                let mut take = |cx: &mut Context<'_>| {
-                    self.take_reply(cx, (&place, copy.take()), query, route, (fill, attempts))
-                };
+                let mut take =
+                    |cx: &mut Context<'_>| self.take_reply(cx, (&place, copy.take()), query, route, (fill, attempts));
                 poll_fn(|cx| Poll::Ready(take(cx))).await
             }
             false => None,
@@ -245,7 +244,8 @@ impl Session {
         let pipeline = cluster.pipelines.find(&cluster.pools, &wanted).ok_or(Why::NoConnection)?;
         let mut out = self.env.worker.outgoing.take();
         let written = pipeline.with_lease(|mut lease| {
-            let written = !self.limits_differ(&lease.origin) && self.write_shared(&mut lease, &pipeline, query, &mut out);
+            let written =
+                !self.limits_differ(&lease.origin) && self.write_shared(&mut lease, &pipeline, query, &mut out);
             (lease, written)
         });
         if written != Some(true) {

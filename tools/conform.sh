@@ -130,3 +130,16 @@ command_conform() {
     say "Built in $((SECONDS - started)) s"
     python3 conform/run.py "${options[@]}"
 }
+
+# MariaDB's own test files, directly and through Sqluice.
+command_suite() {
+    need_lab
+    [ -d /usr/share/mysql/mysql-test/main ] && has mysqltest || want mariadb-test "MariaDB's own tests, and the program that runs them"
+    install_packages
+    need_rust
+    case " $* " in
+    *" --sqluice"* | *" -h "* | *" --help "*) ;;
+    *) cargo build --release --package sqluice --bin sqluice ;;
+    esac
+    exec python3 conform/suite.py "$@"
+}

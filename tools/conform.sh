@@ -134,7 +134,7 @@ command_conform() {
 # MariaDB's own test files, directly and through Sqluice.
 command_suite() {
     need_lab
-    [ -d /usr/share/mysql/mysql-test/main ] && has mysqltest || want mariadb-test "MariaDB's own tests, and the program that runs them"
+    has mysqltest || want mariadb-test "MariaDB's own tests, and the program that runs them"
     install_packages
     need_rust
     case " $* " in

@@ -210,6 +210,7 @@ fn configuration(servers: &Replication, rules: Rules) -> anyhow::Result<String> 
          [cluster.main.tls]\nmode = \"disabled\"\n\
          [listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n"
     );
+    // A pipeline needs one beside those that statements may need for themselves.
     let connections = if rules == Rules::Pipelines { 2 } else { 1 };
     if rules == Rules::Pipelines {
         writeln!(text, "pipelines = \"always\"")?;

@@ -172,14 +172,10 @@ impl Operator {
         if seen.is_some_and(|seen| seen != now) {
             return Ok(false);
         }
-        let running = kill.held.filter(|_| state == SessionState::Running);
-        let has_run = running.is_some();
+        let has_run = state == SessionState::Running;
+        let running = if has_run { kill.held.or_else(|| session.note_kill()) } else { None };
         let killed = match running {
             Some((server, thread_id)) => self.kill_on_server(&session, server, thread_id).await,
-            None if kill.held.is_none() => match session.note_kill() {
-                Some((server, thread_id)) => self.kill_on_server(&session, server, thread_id).await,
-                None => Ok(()),
-            },
             None => Ok(()),
         };
         drop(kill);

@@ -39,6 +39,18 @@ fn always(setup: &mut Setup) {
     setup.listener = "pipelines = \"always\"".into();
 }
 
+/// One worker in front of one server with numbers; reads share connections as `pool` says.
+async fn one_worker(family: Family, pool: &str) -> Front {
+    let servers = lone(family).await;
+    numbers(servers).await;
+    Front::start(servers, |setup| {
+        always(setup);
+        setup.proxy = "workers = 1".into();
+        setup.pool = pool.into();
+    })
+    .await
+}
+
 /// How many reads were on pipelines.
 async fn pipelined(front: &Front) -> f64 {
     front.metrics().await.sum("sqluice_pipelined_reads_total", &[])
@@ -152,13 +164,7 @@ async fn reads_share_connections_by_themselves_once_they_are_known_to_be_short()
 #[tokio::test]
 async fn a_long_read_holds_no_other_and_can_be_killed() {
     for family in families() {
-        let servers = lone(family).await;
-        numbers(servers).await;
-        let front = Front::start(servers, |setup| {
-            always(setup);
-            setup.proxy = "workers = 1".into();
-        })
-        .await;
+        let front = one_worker(family, "").await;
         let mut clients = Vec::new();
         for _ in 0..4 {
             clients.push(front.client().await);

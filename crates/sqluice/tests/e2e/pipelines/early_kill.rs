@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{always, numbers, pipelined};
-use crate::parity::lone;
-use crate::support::{Front, all, families, until, value};
+use super::{one_worker, pipelined};
+use crate::support::{all, families, until, value};
 
 /// A read counts as long after so much, in milliseconds: the kills come before that.
 const LONG_AFTER_MS: u64 = 1000;
@@ -12,14 +11,7 @@ const LONG_AFTER_MS: u64 = 1000;
 #[tokio::test]
 async fn a_kill_that_comes_early_ends_the_read_once_it_is_long() {
     for family in families() {
-        let servers = lone(family).await;
-        numbers(servers).await;
-        let front = Front::start(servers, |setup| {
-            always(setup);
-            setup.proxy = "workers = 1".into();
-            setup.pool = format!("pipeline_time_ms = {LONG_AFTER_MS}");
-        })
-        .await;
+        let front = one_worker(family, &format!("pipeline_time_ms = {LONG_AFTER_MS}")).await;
         let (mut long, mut killer) = (front.client().await, front.client().await);
         let id = long.greeting().connection_id;
         until("a read that shares a connection", async || {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use net::query::Client;
 use tokio::task::JoinSet;
 
-use super::{always, numbers};
-use crate::parity::lone;
-use crate::support::{Front, all, families, value};
+use super::one_worker;
+use crate::support::{all, families, value};
 
 /// Long reads, each with its kill.
 const ROUNDS: u64 = 120;
@@ -29,14 +28,7 @@ async fn reads_unharmed(mut client: Client, me: u64, stop: Arc<AtomicBool>) {
 #[tokio::test]
 async fn a_kill_that_comes_late_hits_no_other_session() {
     for family in families() {
-        let servers = lone(family).await;
-        numbers(servers).await;
-        let front = Front::start(servers, |setup| {
-            always(setup);
-            setup.proxy = "workers = 1".into();
-            setup.pool = "pipelines = 1\npipeline_time_ms = 5".into();
-        })
-        .await;
+        let front = one_worker(family, "pipelines = 1\npipeline_time_ms = 5").await;
         let (stop, mut others) = (Arc::new(AtomicBool::new(false)), JoinSet::new());
         for me in 0..OTHERS {
             others.spawn(reads_unharmed(front.client().await, me, stop.clone()));

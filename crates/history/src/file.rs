@@ -39,7 +39,8 @@ pub enum Opened {
 pub(crate) fn open(path: &Path) -> Result<(Connection, Opened), HistoryError> {
     match attempt(path) {
         Ok(connection) => Ok((connection, Opened::Whole)),
-        Err(error) if is_damage(&error) => {
+        // A device is not damaged: it stays where it is.
+        Err(error) if is_damage(&error) && path.is_file() => {
             let aside = set_aside(path)?;
             Ok((attempt(path)?, Opened::SetAside(aside)))
         }

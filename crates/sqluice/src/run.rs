@@ -123,12 +123,15 @@ fn write_ready(file: &Path, running: &Running) -> anyhow::Result<()> {
     if let Some(address) = running.console_address() {
         writeln!(text, "console {address}")?;
     }
-    // A reader of the file must not see half of it.
+    // A reader of the file must not see half of it. A device or a pipe stays where it is.
+    let is_other = std::fs::metadata(file).is_ok_and(|found| !found.is_file());
     let mut unfinished = file.as_os_str().to_owned();
     unfinished.push(".new");
-    std::fs::write(&unfinished, text)
-        .and_then(|()| std::fs::rename(&unfinished, file))
-        .with_context(|| format!("cannot write {}", file.display()))
+    let written = match is_other {
+        true => std::fs::write(file, text),
+        false => std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, file)),
+    };
+    written.with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn reload(file: &Path, running: &mut Running) {

@@ -30,6 +30,8 @@ pub(crate) struct EventFile {
     path: PathBuf,
     rotation: Rotation,
     file: File,
+    /// Not a device or a pipe, such as `/dev/stdout`: those keep their names, and have no length.
+    is_regular: bool,
     bytes: u64,
     opened: SystemTime,
 }
@@ -41,9 +43,10 @@ impl EventFile {
     /// The system's.
     pub(crate) fn open(path: &Path, rotation: &Rotation, now: SystemTime) -> io::Result<EventFile> {
         let mut file = OpenOptions::new().create(true).append(true).read(true).mode(0o640).open(path)?;
-        let bytes = file.metadata()?.len();
-        let bytes = end_line(&mut file, path, bytes)?;
-        Ok(EventFile { path: path.to_owned(), rotation: rotation.clone(), file, bytes, opened: now })
+        let found = file.metadata()?;
+        let is_regular = found.is_file();
+        let bytes = if is_regular { end_line(&mut file, path, found.len())? } else { 0 };
+        Ok(EventFile { path: path.to_owned(), rotation: rotation.clone(), file, is_regular, bytes, opened: now })
     }
 
     /// Appends whole lines. Gives the file that got another name, if it did so ahead of them.
@@ -54,10 +57,13 @@ impl EventFile {
         let full = self.rotation.size_max > 0 && self.bytes.saturating_add(lines.len() as u64) > self.rotation.size_max;
         let age = now.duration_since(self.opened).unwrap_or_default();
         let old = !self.rotation.age_max.is_zero() && age >= self.rotation.age_max;
-        let rotated = if self.bytes > 0 && (full || old) { Some(self.rotate(now)?) } else { None };
+        let is_due = self.is_regular && self.bytes > 0 && (full || old);
+        let rotated = if is_due { Some(self.rotate(now)?) } else { None };
         if let Err(error) = self.file.write_all(lines) {
             // Part of a line would spoil the next one. If it stays, the next start ends it.
-            self.file.set_len(self.bytes)?;
+            if self.is_regular {
+                self.file.set_len(self.bytes)?;
+            }
             return Err(error);
         }
         self.bytes += lines.len() as u64;
@@ -83,7 +89,7 @@ impl EventFile {
     /// # Errors
     /// The system's.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        if self.is_regular { self.file.sync_data() } else { Ok(()) }
     }
 
     fn rotate(&mut self, now: SystemTime) -> io::Result<PathBuf> {

@@ -13,6 +13,9 @@ pub(super) fn write_private(path: &Path, bytes: &[u8], replace: bool) -> anyhow:
         let mut file = private(path).with_context(failed)?;
         return file.write_all(bytes).and_then(|()| file.sync_all()).with_context(failed);
     }
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        bail!("{} is no regular file, so it is not replaced", path.display());
+    }
     let mut name = path.file_name().with_context(failed)?.to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let beside = path.with_file_name(name);

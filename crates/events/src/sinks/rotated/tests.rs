@@ -60,6 +60,27 @@ fn a_file_that_was_moved_away_is_made_again() {
 }
 
 #[test]
+fn a_pipe_keeps_its_name_and_takes_every_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let at = SystemTime::UNIX_EPOCH;
+    let by_age = Rotation { age_max: Duration::from_secs(1), ..rotation() };
+    let mut file = EventFile::open(&path, &by_age, at).unwrap();
+    let mut reader = std::io::BufReader::new(File::open(&path).unwrap());
+    for second in 0..4 {
+        let now = at + Duration::from_secs(second);
+        assert_eq!(file.write(format!("a line that is long: {second}\n").as_bytes(), now).unwrap(), None);
+        file.sync().unwrap();
+        file.follow_name(now).unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
+        assert_eq!(line, format!("a line that is long: {second}\n"));
+    }
+    assert_eq!(names(folder.path()), ["pipe"]);
+}
+
+#[test]
 fn half_a_line_is_cut_off_if_it_is_an_event() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events");

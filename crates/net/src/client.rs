@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout_at};
-use wire::Capabilities;
 use wire::auth::Scramble;
 use wire::compress::{Algorithm, Compression, Side};
 use wire::greeting::Greeting;
 use wire::handshake::client::{AwaitAuth, AwaitGreeting, Done, Greeted, LoginRequest, Ready, RsaPolicy, Step};
 use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
+use wire::{Capabilities, errno};
 
 use crate::packets::{self, Packet, ReadError};
 use crate::stream::Keepalive;
@@ -377,6 +377,27 @@ pub async fn log_in_again(
     trust.note(done.rsa_key);
     seen.scramble = done.scramble;
     Ok(())
+}
+
+/// COM_RESET_CONNECTION: takes back all that was done on a connection since its login.
+///
+/// # Errors
+/// The server says no, or is gone.
+pub async fn reset(stream: &mut Stream, target: &Target) -> Result<(), ConnectError> {
+    let attempt = ConnectAttempt { target, deadline: Instant::now() + target.timeout };
+    let mut out = Vec::new();
+    wire::packet::append(&mut out, 0, &[wire::command::Command::ResetConnection.byte()]);
+    let work = async {
+        stream.write_all(&out).await?;
+        stream.flush().await?;
+        let reply = packets::read(stream, LOGIN_BYTES_MAX).await?;
+        match ServerError::parse(&reply.payload) {
+            // An expired password must be changed first; nothing else was done.
+            Ok(error) if error.code != errno::ER_MUST_CHANGE_PASSWORD => Err(Cause::Server(error)),
+            _ => Ok(()),
+        }
+    };
+    attempt.step(Phase::Login, work).await
 }
 
 async fn log_in(mut stream: Stream, ready: Ready, login: LoginRequest, trust: &Trust<'_>) -> Result<Connected, Cause> {

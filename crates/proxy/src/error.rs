@@ -153,6 +153,9 @@ pub enum SessionEnd {
     /// The server was lost with state that cannot be rebuilt; the client has got an error.
     #[error("the server was lost: {0}")]
     ServerLost(String),
+    /// A server would not have let it begin; the client has got an error.
+    #[error("aborted: {0}")]
+    Aborted(String),
     /// The client did nothing for too long.
     #[error("idle for too long")]
     Idle,

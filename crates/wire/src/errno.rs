@@ -63,6 +63,8 @@ pub const ER_NET_PACKETS_OUT_OF_ORDER: u16 = 1156;
 pub const ER_TOO_MANY_ROWS: u16 = 1172;
 /// A COMMIT failed. Galera says so of a member that lost its group meanwhile.
 pub const ER_ERROR_DURING_COMMIT: u16 = 1180;
+/// `init_connect` failed, so the session does not begin.
+pub const ER_NEW_ABORTING_CONNECTION: u16 = 1184;
 /// No such system variable.
 pub const ER_UNKNOWN_SYSTEM_VARIABLE: u16 = 1193;
 /// The user has as many connections as `max_user_connections` allows.
@@ -143,6 +145,8 @@ pub const ER_DATA_OUT_OF_RANGE: u16 = 1690;
 pub const ER_ACCESS_DENIED_NO_PASSWORD_ERROR: u16 = 1698;
 /// A write in a READ ONLY transaction.
 pub const ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION: u16 = 1792;
+/// The password has expired: the session may do nothing but change it.
+pub const ER_MUST_CHANGE_PASSWORD: u16 = 1820;
 /// A command that is shorter or longer than it says.
 pub const ER_MALFORMED_PACKET: u16 = 1835;
 /// The server is read-only.

@@ -10,6 +10,7 @@ use wire::Capabilities;
 use wire::handshake::client::LoginRequest;
 
 use super::{Connection, ConnectionNeeds, NO_MESSAGES, Origin, ServerStatements};
+use crate::session::init_connect;
 use crate::shared::{ClusterShared, login_as};
 use route::state::{StateMap, packet_max};
 
@@ -39,6 +40,7 @@ pub(super) async fn open(
     let logged_in = shared.connection_login(wanted.login);
     let packet_max_before = packet_max_of_today(shared);
     let connected = net::client::connect(&target, login).await?;
+    let begins_with = init_connect(&shared.published.catalog.load()).is_some();
     let packet_max = packet_max_of_today(shared).filter(|bytes| packet_max_before == Some(*bytes)).unwrap_or(0);
     let seen = Box::new(LoginSeen::of(&connected));
     let Connected { stream, greeting, capabilities, .. } = connected;
@@ -75,7 +77,13 @@ pub(super) async fn open(
         idle_since: now,
         stats: stats.clone(),
     };
-    Ok(Connection { stream, inbox: Vec::new(), origin })
+    let mut connection = Connection { stream, inbox: Vec::new(), origin };
+    if begins_with {
+        // Each session runs it for itself.
+        net::client::reset(&mut connection.stream, &target).await?;
+        connection.origin.is_reset();
+    }
+    Ok(connection)
 }
 
 /// The servers' `max_allowed_packet`; `None` while somebody may just have changed it.

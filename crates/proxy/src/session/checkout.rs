@@ -323,6 +323,7 @@ impl Session {
                         | errno::ER_WRONG_DB_NAME
                         | errno::ER_INVALID_CHARACTER_STRING
                         | errno::ER_HOST_NOT_PRIVILEGED
+                        | errno::ER_NEW_ABORTING_CONNECTION
                         | errno::ER_ACCESS_DENIED_NO_PASSWORD_ERROR
                         | errno::ER_MUST_CHANGE_PASSWORD_LOGIN
                         | errno::ER_ACCOUNT_HAS_BEEN_LOCKED

@@ -29,6 +29,8 @@ pub(super) struct ClusterSession {
     pub cache_context: Option<Box<ContextHere>>,
     /// The writes that the result cache does not know of yet.
     pub written_for_cache: Option<::facts::tables::WrittenRows>,
+    /// The statements that the session's first turn runs.
+    pub init_connect: Option<Box<str>>,
     /// Counts as one of its user's sessions on this worker.
     user: SessionHere,
 }
@@ -45,6 +47,7 @@ impl ClusterSession {
             load_on: Cell::new(None),
             cache_context: None,
             written_for_cache: None,
+            init_connect: None,
         }
     }
 

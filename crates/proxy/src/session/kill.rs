@@ -23,8 +23,8 @@ use crate::shared::login_as;
 pub const KILL_WAIT: Duration = Duration::from_secs(2);
 /// Longer lists of an account's privileges are taken for none.
 const GRANTS_BYTES_MAX: usize = 256 * 1024;
-/// Privileges on `*.*` by which an account may kill the connections of others.
-const MAY_KILL: [&str; 4] = ["ALL PRIVILEGES", "SUPER", "CONNECTION ADMIN", "CONNECTION_ADMIN"];
+/// Privileges on `*.*` by which an account may kill the connections of others, and goes without `init_connect`.
+const ADMIN_PRIVILEGES: [&str; 4] = ["ALL PRIVILEGES", "SUPER", "CONNECTION ADMIN", "CONNECTION_ADMIN"];
 
 /// The manner of a KILL.
 #[derive(Clone, Copy, Debug, Default)]
@@ -172,7 +172,7 @@ impl Session {
             Some(host) => session.client_ip().is_some_and(|ip| ip.to_string() == host),
         };
         let mut killed = 0;
-        if *name == *own || self.may_kill_others().await {
+        if *name == *own || self.is_connection_admin().await {
             let sessions = self.env.worker.shared.sessions.of_cluster(&self.here.cluster.shared.name);
             let of_user = |session: &SessionHandle| session.user().is_some_and(|user| *user == *name);
             for victim in sessions.iter().filter(|session| of_user(session) && comes_from(session)) {
@@ -204,7 +204,7 @@ impl Session {
             },
             None if victim.user().is_none_or(|user| user != self.who.identity.user)
                 // It has no backend connection that a server could judge by.
-                && !self.may_kill_others().await =>
+                && !self.is_connection_admin().await =>
             {
                 Err(not_owner(victim.id))
             }
@@ -238,12 +238,13 @@ impl Session {
         self.ask_as_user(server, &how.statement(thread_id)).await.map(drop)
     }
 
-    /// Whether the servers let the user kill the connections of others: they say so in its grants.
-    async fn may_kill_others(&self) -> bool {
+    /// Whether the user administers connections: the servers let it kill those of others, and run no `init_connect` for it. They say
+    /// so in its grants.
+    pub(super) async fn is_connection_admin(&self) -> bool {
         let view = self.here.cluster.view();
         let Some(server) = view.primary.and_then(|primary| view.server(primary)) else { return false };
         let grants = self.ask_as_user(server, "SHOW GRANTS").await.unwrap_or_default();
-        if grants.iter().any(|grant| grants_kill(grant)) {
+        if grants.iter().any(|grant| is_admin_grant(grant)) {
             return true;
         }
         if self.belief.is_mariadb() {
@@ -253,7 +254,7 @@ impl Session {
         let roles = self.ask_as_user(server, "SELECT CURRENT_ROLE()").await.unwrap_or_default();
         let Some(roles) = roles.first().filter(|roles| **roles != "NONE") else { return false };
         let by_roles = format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}");
-        self.ask_as_user(server, &by_roles).await.unwrap_or_default().iter().any(|grant| grants_kill(grant))
+        self.ask_as_user(server, &by_roles).await.unwrap_or_default().iter().any(|grant| is_admin_grant(grant))
     }
 
     /// Asks a server over a connection of its own, as the session's user; gives the first column of the first result.
@@ -288,12 +289,12 @@ impl Session {
     }
 }
 
-/// Whether a line of SHOW GRANTS lets its account kill the connections of others.
-fn grants_kill(grant: &str) -> bool {
+/// Whether a line of SHOW GRANTS makes its account an administrator of connections.
+fn is_admin_grant(grant: &str) -> bool {
     let Some((privileges, _)) = grant.strip_prefix("GRANT ").and_then(|grant| grant.split_once(" ON *.* TO ")) else {
         return false;
     };
-    privileges.split(',').any(|privilege| MAY_KILL.contains(&privilege.trim()))
+    privileges.split(',').any(|privilege| ADMIN_PRIVILEGES.contains(&privilege.trim()))
 }
 
 #[cfg(test)]
@@ -301,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grants_say_who_may_kill_others() {
+    fn grants_say_who_is_connection_admin() {
         for (grant, may) in [
             ("GRANT ALL PRIVILEGES ON *.* TO `app`@`%`", true),
             ("GRANT SELECT, SUPER ON *.* TO `app`@`%` IDENTIFIED BY PASSWORD '*X'", true),
@@ -311,7 +312,7 @@ mod tests {
             ("GRANT PROCESS ON *.* TO `app`@`%`", false),
             ("GRANT ALL PRIVILEGES ON `app`.* TO `app`@`%`", false),
         ] {
-            assert_eq!(grants_kill(grant), may, "{grant}");
+            assert_eq!(is_admin_grant(grant), may, "{grant}");
         }
     }
 

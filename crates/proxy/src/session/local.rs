@@ -140,7 +140,7 @@ impl Session {
 }
 
 impl Who {
-    fn set_multi_statements(&mut self, on: bool) {
+    pub(super) fn set_multi_statements(&mut self, on: bool) {
         let Identity { key, .. } = &mut self.identity;
         let mut changed = Key::clone(key);
         changed.capabilities.set(Capabilities::MULTI_STATEMENTS, on);

@@ -357,11 +357,16 @@ impl Session {
     /// Enters the schema that the client asked for. With an expired password a server says whether the client may come in,
     /// and the session keeps that connection.
     async fn enter(&mut self, schema: Option<&[u8]>, expired: bool) -> Result<(), Refusal> {
-        match schema {
+        let entered = match schema {
             Some(schema) if !expired => self.enter_schema(schema).await,
             _ if expired => self.enter_sandbox(schema).await,
             _ => self.enter_none().await,
-        }
+        };
+        // Servers let the client in when `init_connect` fails, and tell it behind its first command.
+        entered.or_else(|refusal| match refusal.code {
+            errno::ER_NEW_ABORTING_CONNECTION => Ok(()),
+            _ => Err(refusal),
+        })
     }
 
     async fn accept(&mut self, proven: Proven) -> Result<(), SessionEnd> {

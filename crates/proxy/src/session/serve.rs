@@ -61,6 +61,7 @@ async fn let_in(worker: &Rc<Worker>, client: NewClient) -> Option<(Box<Session>,
     worker.stats.logins.add_one();
     worker.stats.sessions.add(1);
     session.note_login(tried.begun, false);
+    session.note_init_connect();
     let stay = Stay {
         logged_in: Instant::now(),
         of_worker,
@@ -196,6 +197,11 @@ enum Pressed {
 impl Session {
     /// One request after the other, to the end.
     async fn run(&mut self) -> SessionEnd {
+        if self.here.init_connect.is_some()
+            && let Err(end) = Box::pin(self.run_init_connect()).await
+        {
+            return end;
+        }
         loop {
             let request = match self.next_request().await {
                 Ok(request) => request,
@@ -217,7 +223,7 @@ impl Session {
 
     /// Waits for a command that the result cache does not answer; those that it does are answered meanwhile. An idle session costs
     /// memory only: who has to end it wakes it.
-    async fn next_request(&mut self) -> Result<Request, SessionEnd> {
+    pub(super) async fn next_request(&mut self) -> Result<Request, SessionEnd> {
         loop {
             self.client.flush_answers().await?;
             let pressed = if self.env.worker.presses.get() { self.pressed() } else { None };

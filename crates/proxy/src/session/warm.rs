@@ -10,18 +10,15 @@ use std::time::{Duration, Instant};
 
 use ::cache::{Context, Refusal, WarmCounts, WarmRun};
 use config::Warm;
-use net::Stream;
 use stats::digests::CacheSaid;
-use tokio::io::AsyncReadExt;
 use wire::Capabilities;
 
 use super::begin::Beginning;
-use super::client::{Client, Request};
 use super::environment::Environment;
 use super::login::UserSession;
 use super::serve::{Registered, run_until_called};
 use super::who::{LoginFacts, Who};
-use super::{Identity, Session};
+use super::{Identity, Session, stand_in};
 use crate::error::SessionEnd;
 use crate::shared::{ClientKind, Mail, Warming};
 use crate::worker::Worker;
@@ -224,12 +221,7 @@ struct WarmSession {
 impl WarmSession {
     fn new(worker: &Rc<Worker>, kind: &ClientKind) -> Option<WarmSession> {
         let key = kind.key.upgrade()?;
-        let (one, other) = std::os::unix::net::UnixStream::pair().ok()?;
-        let (stream, mut sink) = (Stream::attach(one.into()).ok()?, Stream::attach(other.into()).ok()?);
-        tokio::task::spawn_local(async move {
-            let mut scratch = vec![0; 16 * 1024];
-            while sink.read(&mut scratch).await.is_ok_and(|bytes| bytes > 0) {}
-        });
+        let client = stand_in::client(kind.capabilities).ok()?;
         let handle = worker.shared.sessions.register(None);
         let registered = Registered::new(worker, &handle);
         if let Some(client) = kind.client {
@@ -260,7 +252,7 @@ impl WarmSession {
         let beginning = Beginning {
             env: Environment { worker: worker.clone(), listener, handle: handle.clone() },
             cluster,
-            client: Client::new(stream, kind.capabilities),
+            client,
             who: Who { identity, login: facts, client: None },
             state: kind.state.clone(),
         };
@@ -272,15 +264,7 @@ impl WarmSession {
 
     /// Runs a statement. The session may be over afterwards.
     async fn ask(mut self, worker: &Worker, text: &[u8]) -> (Option<WarmSession>, Came) {
-        let mut payload = vec![wire::command::Command::Query as u8];
-        if self.session.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES) {
-            // No attributes, in one set.
-            payload.extend([0, 1]);
-        }
-        payload.extend_from_slice(text);
-        let mut packets = Vec::new();
-        wire::packet::append(&mut packets, 0, &payload);
-        let request = Request::again(&packets, 0);
+        let request = stand_in::query(text, self.session.client.capabilities);
         // The short way to an answer tells nothing of it.
         self.session.here.cache_context = None;
         self.session.belief.past.error = None;

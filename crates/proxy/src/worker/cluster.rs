@@ -20,6 +20,7 @@ use super::id_columns::KnownColumns;
 use crate::busy_poll::BusyPoll;
 use crate::pipeline::{PipelineBounds, Pipelines};
 use crate::pool::{Key, Pools};
+use crate::session::ExemptAccounts;
 use crate::shared::{ClusterShared, CountedHere, Shared};
 use route::{LagBounds, Loads};
 
@@ -85,6 +86,8 @@ pub struct ClusterHere {
     pub held_bytes: Cell<usize>,
     /// Schemas that users have entered lately, with `Worker::uptime_s` of that.
     pub entered: RefCell<HashMap<UserSchema, u32>>,
+    /// Accounts that go without `init_connect`.
+    pub exempt_accounts: ExemptAccounts,
     /// Keys in use by sessions that came lately: sessions with equal keys share one, which makes comparing cheap.
     keys: RefCell<VecDeque<Weak<Key>>>,
     view: RefCell<CountedHere<View>>,
@@ -128,6 +131,7 @@ impl ClusterHere {
             past_positions: RefCell::default(),
             held_bytes: Cell::new(0),
             entered: RefCell::default(),
+            exempt_accounts: ExemptAccounts::default(),
             keys: RefCell::default(),
             view: RefCell::new(Rc::new(shared.published.view.load_full())),
             writing: Cell::new(false),

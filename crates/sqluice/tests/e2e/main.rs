@@ -32,6 +32,7 @@ mod history;
 mod hostile;
 mod in_doubt;
 mod infile;
+mod init_connect;
 mod kills;
 mod locks;
 mod login;

@@ -15,7 +15,7 @@ use net::query::{Client, QueryError, ResultSet};
 pub use authority::Authority;
 pub use front::{Front, Setup, any_certificate, app};
 pub use scrape::{Metrics, http, http_send, http_with};
-pub use servers::{authority, calm, failing, families, has_mysql};
+pub use servers::{Failing, authority, calm, failing, families, has_mysql};
 pub use tools::{Ran, blocking, client_program, run, signal};
 
 /// Longest wait for something that should come soon, on a machine that is busy.

@@ -1,0 +1,143 @@
+//! `init_connect` runs in each session, as it does on a server, and leaves nothing on connections that others get.
+
+use lab::Family;
+use net::query::Client;
+
+use crate::follow::direct;
+use crate::support::{Failing, Front, SOON, all, error, failing, families, value};
+
+/// Statements for the variable, and what a session shows behind them.
+const CASES: [(&str, &[&str]); 6] = [
+    ("SET @begun = 5, sql_mode = ''ANSI_QUOTES'', sort_buffer_size = 40000", &["SELECT @begun, @@sql_mode"]),
+    ("SET NAMES latin1; SET autocommit = 0", &["SELECT @@character_set_client, @@autocommit", "COMMIT"]),
+    ("SELECT LAST_INSERT_ID(77)", &["SELECT LAST_INSERT_ID()"]),
+    (
+        "CREATE TEMPORARY TABLE e2e_begin.own (a INT); INSERT INTO e2e_begin.own VALUES (4)",
+        &["SELECT a FROM e2e_begin.own"],
+    ),
+    ("SELECT a FROM e2e_begin.rows INTO @row", &["SELECT @row", "SELECT 1; SELECT 2"]),
+    ("DO 1 / 0", &["SHOW WARNINGS"]),
+];
+
+const ROOT: (&str, &str) = ("e2e_begin_root", "e2e-Begin-1");
+
+struct Stand {
+    servers: Failing,
+    front: Front,
+    /// A client who may do all.
+    root: Client,
+}
+
+impl Stand {
+    /// One worker with one connection to each server, so that sessions share it.
+    async fn start(family: Family) -> Stand {
+        let servers = failing(family).await;
+        let (user, password) = ROOT;
+        let sql = format!(
+            "DROP DATABASE IF EXISTS e2e_begin; CREATE DATABASE e2e_begin;
+             CREATE TABLE e2e_begin.rows (a INT PRIMARY KEY); INSERT INTO e2e_begin.rows VALUES (31);
+             DROP USER IF EXISTS {user}@'%'; CREATE USER {user}@'%' IDENTIFIED BY '{password}';
+             GRANT ALL ON *.* TO {user}@'%' WITH GRANT OPTION"
+        );
+        servers.primary().sql(&sql).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+        let front = Front::start(&servers, |setup| {
+            setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            setup.pool = "max_connections_per_server = 2".into();
+        })
+        .await;
+        let root = front.login(user, password).await.unwrap();
+        Stand { servers, front, root }
+    }
+
+    /// Sets the variable on all servers. Sqluice hears of it as of each change of a default.
+    async fn set(&mut self, statements: &str) {
+        let set = format!("SET GLOBAL init_connect = '{statements}'");
+        self.servers.servers().iter().for_each(|server| drop(server.sql(&set).unwrap()));
+        all(&mut self.root, &set).await;
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        // Other tests use these servers, also when this one failed.
+        self.servers.servers().iter().for_each(|server| drop(server.sql("SET GLOBAL init_connect = ''")));
+    }
+}
+
+async fn seen(client: &mut Client, statements: &[&str]) -> Vec<String> {
+    let mut seen = Vec::new();
+    for statement in statements {
+        seen.push(match client.query(*statement).await {
+            Ok(results) => format!("{:?}", results.iter().map(|result| result.rows.clone()).collect::<Vec<_>>()),
+            Err(error) => error.to_string(),
+        });
+    }
+    seen
+}
+
+async fn check_sessions(family: Family) {
+    let mut stand = Stand::start(family).await;
+    for (statements, shown) in CASES {
+        stand.set(statements).await;
+        let expected = seen(&mut direct(&stand.servers).await, shown).await;
+        for round in 0..3 {
+            let mut client = stand.front.client().await;
+            assert_eq!(seen(&mut client, shown).await, expected, "{family:?} {statements} {round}");
+            // Another one finds nothing of this one's.
+            all(&mut client, "SET @begun = 9, sql_mode = ''").await;
+            client.reset_connection().await.unwrap();
+            assert_eq!(value(&mut client, "SELECT COALESCE(@begun, 'none')").await, "none", "not behind a reset");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_session_begins_with_it() {
+    for family in families() {
+        check_sessions(family).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_when_it_fails() {
+    for family in families() {
+        let mut stand = Stand::start(family).await;
+        // Replicas and others go on.
+        stand.set("SET @a = 1; SELECT IF(USER() LIKE ''app@%'', (SELECT 1 UNION SELECT 2), 1)").await;
+        let words = |message: String| message.split_once(" to db").unwrap().1.to_owned();
+        let (code, message) = error(&mut direct(&stand.servers).await, "SELECT 1").await;
+        assert_eq!(code, 1184);
+        let expected = words(message);
+        for _ in 0..2 {
+            let mut client = stand.front.client().await;
+            let (code, message) = error(&mut client, "SELECT 1").await;
+            assert_eq!((code, words(message)), (1184, expected.clone()));
+            assert!(client.query("SELECT 1").await.is_err(), "the session is over");
+        }
+        stand.set("").await;
+        assert_eq!(value(&mut stand.front.client().await, "SELECT 1").await, "1");
+    }
+}
+
+#[tokio::test]
+async fn administrators_of_connections_go_without_it() {
+    for family in families() {
+        let mut stand = Stand::start(family).await;
+        let (user, password) = ("e2e_begin_admin", "e2e-Begin-2");
+        let privilege = if family == Family::MariaDb { "CONNECTION ADMIN" } else { "CONNECTION_ADMIN" };
+        stand.set("SET @begun = 5").await;
+        all(&mut stand.root, &format!("DROP USER IF EXISTS {user}@'%'")).await;
+        all(&mut stand.root, &format!("CREATE USER {user}@'%' IDENTIFIED BY '{password}'")).await;
+        for (change, expected) in [("", "5"), ("GRANT", "none"), ("REVOKE", "5")] {
+            if !change.is_empty() {
+                let word = if change == "GRANT" { "TO" } else { "FROM" };
+                all(&mut stand.root, &format!("{change} {privilege} ON *.* {word} {user}@'%'")).await;
+            }
+            let mut client = stand.front.login(user, password).await.unwrap();
+            let begun = value(&mut client, "SELECT COALESCE(@begun, 'none')").await;
+            assert_eq!(begun, expected, "{family:?} behind {change}");
+        }
+        all(&mut stand.root, &format!("DROP USER {user}@'%'")).await;
+    }
+}

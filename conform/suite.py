@@ -75,10 +75,11 @@ class Stand:
         (folder / "my.cnf").write_text(f"{SERVER}{places}port={self.server_port}\n")
         config = folder / "sqluice.toml"
         config.write_text(
-            '[cluster.main]\nkind = "replication"\n'
+            '[cluster.main]\nkind = "standalone"\n'
             f'monitor = {{ user = "{MONITOR[0]}", password = "{MONITOR[1]}" }}\n'
             f'servers.db1 = {{ address = "127.0.0.1:{self.server_port}" }}\n'
             f'[listener.app]\naddress = "127.0.0.1:{self.front_port}"\ncluster = "main"\n'
+            '[listener.app.tls]\nmode = "off"\n'
         )
         config.chmod(0o600)
         options = [f"--defaults-file={folder}/my.cnf", "--auth-root-authentication-method=normal", "--skip-test-db"]

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sql::{Access, Kind, Statement, Why};
 
-/// The beginning and the end of a mark.
-const BEGIN: &[u8] = b"/*sq:";
-const END: &[u8] = b"*/";
+/// The beginning of a mark.
+pub const BEGIN: &[u8] = b"/*sq:";
+/// The end of a mark.
+pub const END: &[u8] = b"*/";
 /// Longest mark that is looked for: two numbers of sixteen digits.
 const MARK_BYTES_MAX: usize = 40;
 /// Marks in front of a text that are looked at; each Sqluice behind another one adds one.
@@ -66,6 +67,17 @@ pub fn belongs_to(statement: &Statement, text: &[u8]) -> bool {
         && text.len() <= TEXT_BYTES_MAX
 }
 
+/// A text without the marks that it begins with.
+pub fn without(mut text: &[u8]) -> &[u8] {
+    for _ in 0..MARKS_MAX {
+        match in_front_of(text).next() {
+            Some((_, behind)) if text.starts_with(BEGIN) => text = behind,
+            _ => break,
+        }
+    }
+    text
+}
+
 /// The marks in front of a text, and where it goes on behind each.
 pub fn in_front_of(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = text;
@@ -112,6 +124,19 @@ mod tests {
         assert_eq!(found("/*sq:0123456789012345678901234567890123456789*/"), [""; 0]);
         assert_eq!(in_front_of(b"/*sq:a.1*/ x").map(|(_, rest)| rest).collect::<Vec<_>>(), [b" x"]);
         assert_eq!(in_front_of(&b"/*sq:a.1*/".repeat(100)).count(), MARKS_MAX);
+    }
+
+    #[test]
+    fn a_text_without_its_marks_is_as_it_was() {
+        for (marked, text) in [
+            ("/*sq:a.1*/INSERT", "INSERT"),
+            ("/*sq:a.1*//*sq:b.2*/ INSERT /*sq:c.3*/", " INSERT /*sq:c.3*/"),
+            (" /*sq:a.1*/INSERT", " /*sq:a.1*/INSERT"),
+            ("/*sq:a", "/*sq:a"),
+            ("", ""),
+        ] {
+            assert_eq!(without(marked.as_bytes()), text.as_bytes(), "{marked}");
+        }
     }
 
     #[test]

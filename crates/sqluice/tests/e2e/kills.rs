@@ -4,7 +4,7 @@ use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, QueryError};
 
 use crate::parity::lone;
-use crate::support::{Front, all, blocking, error, families, until, value};
+use crate::support::{Front, all, blocking, calm, error, families, until, value};
 
 /// A second cluster of the same process, in front of the same server.
 fn with_second_cluster(address: &str) -> String {
@@ -39,6 +39,37 @@ async fn shown(client: &mut Client) -> Vec<u32> {
 async fn has_ended(client: &mut Client) {
     let said = client.query("SELECT 1").await.unwrap_err();
     assert!(matches!(said, QueryError::Io(_) | QueryError::Broken) || said.code() == Some(1927), "{said}");
+}
+
+/// Writes are sent with a mark in front, and shown as their clients sent them.
+#[tokio::test]
+async fn lists_of_processes_show_writes_without_marks() {
+    for family in families() {
+        let servers = calm(family).await;
+        let front = Front::start(servers, |_| {}).await;
+        let (mut writer, mut looker) = (front.client().await, front.client().await);
+        all(&mut looker, "CREATE TABLE IF NOT EXISTS app.e2e_marked (a INT)").await;
+        let write = "INSERT INTO app.e2e_marked SELECT SLEEP(4)";
+        let writing = tokio::spawn(async move { all(&mut writer, write).await });
+        // The server itself shows that there is a mark.
+        let shown = || blocking(move || servers.primary().sql("SHOW FULL PROCESSLIST").unwrap());
+        let marked = until("the write", async || Some(shown().await).filter(|list| list.contains(write))).await;
+        assert!(marked.contains("/*sq:"), "{marked}");
+        let text = |row: &net::query::Row| row[7].as_deref().map(String::from_utf8_lossy).map(|text| text.into_owned());
+        let prepared = looker.prepare("SHOW FULL PROCESSLIST").await.unwrap();
+        let lists = [
+            looker.query_one("SHOW FULL PROCESSLIST").await.unwrap(),
+            looker.query_one("SELECT * FROM information_schema.PROCESSLIST").await.unwrap(),
+            looker.execute(&prepared, &[]).await.unwrap().remove(0),
+        ];
+        for (number, list) in lists.iter().enumerate() {
+            let texts: Vec<String> = list.rows.iter().filter_map(text).collect();
+            assert!(texts.iter().any(|text| text == write), "{family:?} {number} {texts:?}");
+            assert!(!texts.iter().any(|text| text.contains("/*sq:")), "{family:?} {number} {texts:?}");
+        }
+        writing.await.unwrap();
+        all(&mut looker, "DROP TABLE app.e2e_marked").await;
+    }
 }
 
 #[tokio::test]

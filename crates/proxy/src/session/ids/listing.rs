@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use proof::mark;
 use sql::connections::IdTable;
 
 use super::super::Session;
@@ -74,6 +75,16 @@ impl Listing<'_> {
         format!("CAST({id} AS {})", if is_signed { "SIGNED" } else { "UNSIGNED" })
     }
 
+    /// The text of a column without the mark in front of it.
+    fn without_mark(&self, column: &str) -> String {
+        if !self.session.here.cluster.shared.settings.load().mark_writes {
+            return column.to_owned();
+        }
+        let (marked, end) = (text_literal(&[mark::BEGIN, b"%"].concat()), text_literal(mark::END));
+        let behind = format!("SUBSTRING({column}, LOCATE({end}, {column}) + {})", mark::END.len());
+        format!("IF({column} LIKE {marked}, {behind}, {column})")
+    }
+
     fn column(&self, column: &str, own_thread: u64) -> String {
         let (quoted, shown) = (sql::text::quote_identifier(column), self.shown);
         let is = |name: &str| column.eq_ignore_ascii_case(name);
@@ -92,7 +103,8 @@ impl Listing<'_> {
             return sql;
         }
         if is("info") {
-            return format!("CASE ID WHEN {own_thread} THEN {} ELSE {quoted} END", text_literal(self.text));
+            let others = self.without_mark(&quoted);
+            return format!("CASE ID WHEN {own_thread} THEN {} ELSE {others} END", text_literal(self.text));
         }
         quoted
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use proof::mark;
 use wire::codec::{Malformed, Reader, Write};
 use wire::packet::{self, HEADER_BYTES, Header};
 
@@ -188,9 +189,61 @@ impl Renumber {
             None => row.push(NULL),
         }
         row.put_lenenc_bytes(session.client().as_bytes());
-        row.extend_from_slice(reader.remaining());
+        let rest = reader.remaining();
+        row.extend_from_slice(&without_mark(rest).unwrap_or_else(|_| rest.to_vec()));
         Ok(Row::Changed(row))
     }
+}
+
+/// The bytes of a number of this type in a row of a prepared statement.
+fn width_of(kind: u8) -> Option<usize> {
+    match kind {
+        LONGLONG => Some(8),
+        LONG => Some(4),
+        _ => None,
+    }
+}
+
+/// The columns of a row behind the host, with the text that the connection runs as its client sent it.
+fn without_mark(rest: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut reader = Reader::new(rest);
+    for column in ["process schema", "process command", "process time", "process state"] {
+        reader.text_value(column)?;
+    }
+    let behind = reader.remaining();
+    let mut row = rest[..rest.len() - behind.len()].to_vec();
+    let mut reader = Reader::new(behind);
+    match reader.text_value("process text")? {
+        Some(text) => row.put_lenenc_bytes(mark::without(text)),
+        None => row.push(NULL),
+    }
+    row.extend_from_slice(reader.remaining());
+    Ok(row)
+}
+
+/// The same of a row in the form of prepared statements, with its bitmap of columns that are NULL.
+fn without_mark_binary(rest: &[u8], bitmap: &[u8], time_bytes: usize) -> Result<Vec<u8>, Malformed> {
+    let [schema, state, text] = [3, 6, 7].map(|column: usize| {
+        // Two bits of the bitmap go ahead of the first column's.
+        bitmap.get((column + 2) / 8).is_some_and(|bits| bits >> ((column + 2) % 8) & 1 == 0)
+    });
+    let mut reader = Reader::new(rest);
+    if schema {
+        reader.lenenc_bytes("process schema")?;
+    }
+    reader.lenenc_bytes("process command")?;
+    reader.bytes(time_bytes, "process time")?;
+    if state {
+        reader.lenenc_bytes("process state")?;
+    }
+    let behind = reader.remaining();
+    let mut row = rest[..rest.len() - behind.len()].to_vec();
+    let mut reader = Reader::new(behind);
+    if text {
+        row.put_lenenc_bytes(mark::without(reader.lenenc_bytes("process text")?));
+    }
+    row.extend_from_slice(reader.remaining());
+    Ok(row)
 }
 
 impl Renumber {
@@ -224,11 +277,7 @@ impl Renumber {
     fn binary_row(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
         // Id, user and host are never NULL.
         let id_at = 1 + bitmap_bytes(self.kinds.len());
-        let width = match self.kinds.first() {
-            Some(&LONGLONG) => 8,
-            Some(&LONG) => 4,
-            _ => return Ok(Row::Same),
-        };
+        let Some(width) = self.kinds.first().and_then(|kind| width_of(*kind)) else { return Ok(Row::Same) };
         let mut reader = Reader::new(payload);
         reader.bytes(id_at, "bitmap")?;
         let id = reader.bytes(width, "process id")?.iter().rev().fold(0, |id, byte| id << 8 | u64::from(*byte));
@@ -243,7 +292,10 @@ impl Renumber {
         row.extend_from_slice(&u64::from(session.id).to_le_bytes()[..width]);
         row.put_lenenc_bytes(user);
         row.put_lenenc_bytes(session.client().as_bytes());
-        row.extend_from_slice(reader.remaining());
+        let (rest, bitmap) = (reader.remaining(), payload.get(1..id_at).unwrap_or_default());
+        let time = self.kinds.get(5).and_then(|kind| width_of(*kind));
+        let unmarked = time.ok_or(Malformed("process time")).and_then(|time| without_mark_binary(rest, bitmap, time));
+        row.extend_from_slice(&unmarked.unwrap_or_else(|_| rest.to_vec()));
         Ok(Row::Changed(row))
     }
 }
@@ -276,13 +328,14 @@ mod tests {
         let mut renumber = Renumber::of(shown, "app".into());
         let mut taken = vec![&b"\x08"[..]];
         taken.extend([&b"a column"[..]; 8]);
-        taken.extend([&b"\x017\x03app\x04here\xfb\x05Query\x010\0\xfb"[..], b"\x018\x04root!", b"\x019\x03app!"]);
+        let text = b"\x017\x03app\x04here\xfb\x05Query\x010\0\x12/*sq:1.1*/DELETE t";
+        taken.extend([&text[..], b"\x018\x04root!", b"\x019\x03app!"]);
         for part in packets(&taken).chunks(3) {
             assert!(renumber.take(part));
         }
         let row = |id: u32, rest: &[u8]| [b"\x0a", id.to_string().as_bytes(), rest].concat();
         let rows = [
-            row(busy.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\xfb"),
+            row(busy.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\x08DELETE t"),
             b"\x018\x04root!".to_vec(),
             row(idle.id, b"\x03app\x09localhost\xfb\x05Query\x010\0\xfb"),
         ];

@@ -105,6 +105,7 @@ fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSetting
         keepalive: Keepalive::after(cluster.pool.keepalive, cluster.pool.user_timeout),
         slow_start: cluster.slow_start,
         max_lag: cluster.max_lag,
+        is_standalone: cluster.kind == config::ClusterKind::Standalone && cluster.servers.len() == 1,
         logs_tell,
         mark_writes: cluster.mark_writes && logs_tell,
         zone: config.proxy.zone.clone(),

@@ -49,6 +49,14 @@ pub enum Next {
 impl Session {
     /// Which errors of this server another one may not have.
     pub(super) fn withheld(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
+        let withhold = self.withheld_among_servers(query, route, server);
+        match self.here.cluster.shared.settings.load().is_standalone {
+            true => withhold.of_only_server(),
+            false => withhold,
+        }
+    }
+
+    fn withheld_among_servers(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
         let (status, primary) = (self.belief.status, self.here.cluster.primary());
         if let Some(withhold) = self.withheld_in_group(query, route, server) {
             return withhold;
@@ -128,7 +136,8 @@ impl Session {
                 self.refuse_infile(held, route.target == Target::Pinned, sequence, &name).await
             }
             RelayError::Withheld(refusal)
-                if refusal.code == GROUP_LOST || self.withheld(query, route, held.lease.server()) == Withhold::Lost =>
+                if refusal.code == GROUP_LOST
+                    || matches!(self.withheld(query, route, held.lease.server()), Withhold::Lost | Withhold::Cut) =>
             {
                 self.leave_server(query, route, held, refusal, attempts).await
             }

@@ -53,6 +53,8 @@ pub struct ClusterSettings {
     pub max_lag: Duration,
     /// The servers' logs tell what became of a commit that was never answered.
     pub logs_tell: bool,
+    /// It has one server, which takes all traffic, also when it is read-only.
+    pub is_standalone: bool,
     /// Writes are sent with a mark.
     pub mark_writes: bool,
     /// Where this proxy stands.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::{Family, Replication};
+use lab::{Family, Replication, ReplicationOptions};
 use net::tls::ClientTls;
 use tokio::task::JoinHandle;
 
-use crate::support::{Front, SOON, all, app, blocking, calm, error, failing, has_mysql, said, until, value};
+use crate::support::{Front, SOON, all, app, blocking, calm, error, failing, families, has_mysql, said, until, value};
 
 /// Clients that read one row after the other.
 struct Readers {
@@ -354,5 +354,38 @@ async fn a_schema_that_replicas_lack_is_found_on_the_primary() {
 async fn a_schema_that_replicas_lack_is_found_on_the_primary_mysql() {
     if has_mysql() {
         check_lacking_replicas(Family::MySql).await;
+    }
+}
+
+/// The docs say so of a cluster of one server: no other one could do better.
+#[tokio::test]
+async fn the_only_server_refuses_writes_itself_when_it_is_read_only() {
+    for family in families() {
+        let start = move || Replication::start(ReplicationOptions::new(family, 0)).unwrap();
+        let servers = Arc::new(blocking(start).await);
+        let set_read_only = async |on: bool| {
+            let servers = servers.clone();
+            blocking(move || servers.primary().set_read_only(on).unwrap()).await;
+        };
+        let front = Front::start(&servers, |setup| setup.kind = "standalone").await;
+        let mut client = front.client().await;
+        all(&mut client, "CREATE TABLE IF NOT EXISTS app.only_server (a INT)").await;
+        let mut within = front.client().await;
+        all(&mut within, "BEGIN").await;
+        all(&mut within, "SELECT COUNT(*) FROM app.only_server").await;
+        set_read_only(true).await;
+        let begun = Instant::now();
+        for client in [&mut client, &mut within] {
+            let (code, words) = error(client, "INSERT INTO app.only_server VALUES (1)").await;
+            assert_eq!(code, 1290, "{family:?} {words}");
+            assert!(words.contains("read-only"), "{words}");
+        }
+        // A transaction goes on behind it, and so does the session.
+        assert_eq!(value(&mut within, "SELECT COUNT(*) FROM app.only_server").await, "0");
+        all(&mut within, "COMMIT").await;
+        assert!(begun.elapsed() < Duration::from_secs(5), "nothing waits for another server");
+        set_read_only(false).await;
+        all(&mut client, "INSERT INTO app.only_server VALUES (1)").await;
+        all(&mut client, "DROP TABLE app.only_server").await;
     }
 }

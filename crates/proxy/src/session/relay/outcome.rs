@@ -139,15 +139,30 @@ pub enum Withhold {
     Lost,
     /// Those of a replica that has not heard of a schema, table, column or routine yet, or that is read-only.
     NotYetHere,
+    /// Those of a cluster's only server that shuts down: that it is read-only, the client hears from itself.
+    ShutsDown,
+    /// The same, and those of a connection that the server has cut, within a transaction that can be replayed.
+    Cut,
     /// All of a replica, which may be set up otherwise than the primary: a SET that it refuses is the primary's to judge.
     All,
 }
 
 impl Withhold {
+    /// The same where there is no other server.
+    pub(in crate::session) fn of_only_server(self) -> Withhold {
+        match self {
+            Withhold::ReadOnly => Withhold::ShutsDown,
+            Withhold::Lost => Withhold::Cut,
+            other => other,
+        }
+    }
+
     /// Whether this error is one of them.
     pub(in crate::session) fn applies(self, error: &reply::ServerError<'_>) -> bool {
         match self {
             Withhold::Nothing => false,
+            Withhold::ShutsDown => error.code == errno::ER_SERVER_SHUTDOWN,
+            Withhold::Cut => matches!(error.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED),
             Withhold::All => true,
             Withhold::Group { read_only, alone } => {
                 is_not_in_group(error)

@@ -8,7 +8,7 @@ use net::query::{Client, Limits, QueryError};
 
 use super::super::dialect::{self, Dialect};
 use super::super::link::query_failure;
-use super::super::{details, late, ndb};
+use super::super::{channel_life, details, late, ndb, replication_group};
 use super::{Kept, PositionReport, Prober, REPLY_BYTES_MAX};
 
 impl Prober {
@@ -85,13 +85,13 @@ impl Prober {
             && !dialect.mariadb
             && !channels.is_empty()
         {
-            let told = client.query_one(details::LIFE).await;
+            let told = client.query_one(channel_life::LIFE).await;
             if let Err(error) = &told
                 && error.server_error().is_none()
             {
                 return Err(query_failure(error));
             }
-            if !details::add_life(channels, &status, told.as_ref().ok()) {
+            if !channel_life::add_life(channels, &status, told.as_ref().ok()) {
                 self.miss_heartbeats(told.err().as_ref());
             }
         }
@@ -184,8 +184,8 @@ async fn read_details(
 
 /// The report of a member about its replication group; nothing where the plugin is not there or may not be asked.
 async fn read_group(client: &mut Client, own: &str) -> Result<Option<GroupReplication>, Failure> {
-    match client.query(details::GROUP).await {
-        Ok(answers) => Ok(details::read_group(&answers, own)),
+    match client.query(replication_group::GROUP).await {
+        Ok(answers) => Ok(replication_group::read_group(&answers, own)),
         Err(error) if error.server_error().is_some() => {
             tracing::debug!("the replication group cannot be read: {error}");
             Ok(None)

@@ -25,7 +25,7 @@ use route::{ShortBounds, ShortForms};
 use stats::ServerStats;
 
 use crate::outgoing::Outgoing;
-use crate::pool::{End, Lease, Pools};
+use crate::pool::{ConnectionEnd, Lease, Pools};
 pub use choice::{PipelineBounds, Pipelines, Wanted};
 pub use place::{Answer, Lost, Place, Read, Why};
 
@@ -176,7 +176,7 @@ impl Pipeline {
         let lease = inner.lose(Why::Lost);
         drop(inner);
         if let (Some(long), Some(lease)) = (long, lease) {
-            *long.lost.borrow_mut() = Some(Lost { lease, end: End::of(error), text: error.to_string() });
+            *long.lost.borrow_mut() = Some(Lost { lease, end: ConnectionEnd::of(error), text: error.to_string() });
         }
     }
 

@@ -31,7 +31,7 @@ use net::client::ConnectError;
 use stats::WorkerStats;
 use tokio::sync::{Notify, oneshot};
 
-pub use connection::{ClosedBy, Connection, End, Key, MEANINGFUL, NO_MESSAGES, Origin, Parcel};
+pub use connection::{ClosedBy, Connection, ConnectionEnd, Key, MEANINGFUL, NO_MESSAGES, Origin, Parcel};
 pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;

@@ -10,7 +10,7 @@ use wire::Status;
 
 use super::Pipeline;
 use crate::outgoing::{Expected, Outgoing};
-use crate::pool::{End, Lease};
+use crate::pool::{ConnectionEnd, Lease};
 
 /// The memory of a read that had more bytes than these is not kept for the next one.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
@@ -57,7 +57,7 @@ pub struct Lost {
     /// The connection.
     pub lease: Lease,
     /// How it ended.
-    pub end: End,
+    pub end: ConnectionEnd,
     /// The same in words.
     pub text: String,
 }

@@ -25,7 +25,7 @@ use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::outgoing::{Expected, Outgoing, Purpose};
 use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
-use crate::pool::{Connection, End, Lease, UserLease};
+use crate::pool::{Connection, ConnectionEnd, Lease, UserLease};
 use route::Route;
 
 /// A query on a pipeline.
@@ -193,7 +193,7 @@ impl Session {
         })
         .await;
         let (lease, end, text) = match answer {
-            None => (place.give_up(), End::GivenUp, GIVEN_UP.to_owned()),
+            None => (place.give_up(), ConnectionEnd::GivenUp, GIVEN_UP.to_owned()),
             Some(Answer::LostLong) => match place.take_lost() {
                 Some(lost) => (Some(lost.lease), lost.end, lost.text),
                 None => return Ok(Answer::LostLong),

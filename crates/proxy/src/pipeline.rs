@@ -27,7 +27,7 @@ use stats::ServerStats;
 use crate::outgoing::Outgoing;
 use crate::pool::{ConnectionEnd, Lease, Pools};
 pub use choice::{PipelineBounds, Pipelines, Wanted};
-pub use place::{Answer, Lost, Place, Read, Why};
+pub use place::{Answer, LostConnection, Place, Read, Why};
 
 /// Most bytes of a read that is appended to a pipeline.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024;
@@ -176,7 +176,8 @@ impl Pipeline {
         let lease = inner.lose(Why::Lost);
         drop(inner);
         if let (Some(long), Some(lease)) = (long, lease) {
-            *long.lost.borrow_mut() = Some(Lost { lease, end: ConnectionEnd::of(error), text: error.to_string() });
+            *long.lost.borrow_mut() =
+                Some(LostConnection { lease, end: ConnectionEnd::of(error), text: error.to_string() });
         }
     }
 

@@ -53,7 +53,7 @@ pub enum Answer {
 
 /// A connection that was lost, and how.
 #[derive(Debug)]
-pub struct Lost {
+pub struct LostConnection {
     /// The connection.
     pub lease: Lease,
     /// How it ended.
@@ -80,7 +80,7 @@ pub struct Read {
     /// Its reply is here, and the connection waits until its session has taken it.
     pub(super) is_untaken: Cell<bool>,
     /// Its connection, if that was lost while the read was long.
-    pub(super) lost: RefCell<Option<Lost>>,
+    pub(super) lost: RefCell<Option<LostConnection>>,
     pub(super) answer: Cell<Option<Answer>>,
     pub(super) session: RefCell<Option<Waker>>,
 }
@@ -151,7 +151,7 @@ impl Place {
     }
 
     /// The connection of a long read that was lost, once.
-    pub fn take_lost(&self) -> Option<Lost> {
+    pub fn take_lost(&self) -> Option<LostConnection> {
         self.read.lost.take()
     }
 

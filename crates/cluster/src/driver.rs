@@ -25,6 +25,7 @@ pub(crate) mod script;
 mod server;
 #[cfg(test)]
 mod simulation;
+mod steps;
 mod switchover;
 #[cfg(test)]
 mod tests;
@@ -44,8 +45,9 @@ use facts::view::{ServerId, ServerIds, View};
 use self::group_writer::GroupWriter;
 use self::held_lease::HeldLease;
 use self::reign::Reign;
-use self::run::{Out, Run};
+use self::run::Run;
 use self::server::Server;
+use self::steps::Out;
 use crate::diagnosis::Diagnosis;
 use crate::guard::Guard;
 use crate::health::Limits;

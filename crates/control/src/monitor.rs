@@ -4,6 +4,7 @@
 mod accounts;
 mod act;
 mod catalog;
+mod channel_life;
 mod details;
 pub(crate) mod dialect;
 mod follow;
@@ -14,6 +15,7 @@ pub(crate) mod link;
 mod load;
 mod ndb;
 pub(crate) mod probe;
+mod replication_group;
 mod settings;
 mod tables;
 mod tasks;

@@ -2,6 +2,7 @@
 
 mod config;
 mod process;
+mod sql;
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -21,9 +22,6 @@ use crate::template;
 use crate::{Binaries, Family, LabError, ServerBinary};
 pub(crate) use process::log_end;
 use process::{Process, StartError};
-
-/// Longest that [`Server::sql`] may take.
-const SQL_LIMIT: Duration = Duration::from_secs(120);
 /// Longest that an orderly stop may take.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// How many ports are tried.
@@ -204,32 +202,6 @@ impl Server {
         process::log_end(&self.folder.path().join("server.log"), 0)
     }
 
-    /// Runs statements as root through the unix socket, and gives the rows: a line each, columns separated by tabs,
-    /// no column names, special characters escaped as the client's batch mode does.
-    ///
-    /// # Errors
-    /// [`LabError::Sql`] with the client's message; it stops at the first statement that fails.
-    pub fn sql(&self, statements: &str) -> Result<String, LabError> {
-        self.client(&["--skip-column-names"], statements)
-    }
-
-    /// Like [`Server::sql`], with a line of column names before each result.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn sql_with_names(&self, statements: &str) -> Result<String, LabError> {
-        self.client(&[], statements)
-    }
-
-    /// Like [`Server::sql`], but a line for each column: its name, a colon, its value. For `SHOW REPLICA STATUS` and its
-    /// like.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn sql_vertical(&self, statements: &str) -> Result<String, LabError> {
-        self.client(&["--vertical"], statements)
-    }
-
     /// Whether it starts, or was last set, read-only.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
@@ -311,23 +283,6 @@ impl Server {
             Some(process) => act(process),
             None => Err(LabError::NotRunning { port: self.port }),
         }
-    }
-
-    fn client(&self, arguments: &[&str], statements: &str) -> Result<String, LabError> {
-        let mut command = Command::new(&self.binary.client);
-        command.args(["--no-defaults", "--batch", "--user=root", "--connect-timeout=10"]);
-        command.args(["--protocol=socket", "--default-character-set=utf8mb4"]).args(arguments);
-        command.arg("--socket").arg(self.socket_path());
-        if self.options.family == Family::MariaDb {
-            // From 11.4 on it insists on TLS otherwise, even on a socket, which a server without certificates refuses.
-            command.arg("--skip-ssl");
-        }
-        let output = client::run(&mut command, statements.as_bytes(), SQL_LIMIT)?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(LabError::Sql { port: self.port, message })
     }
 
     fn start_on_free_port(&mut self) -> Result<(), LabError> {

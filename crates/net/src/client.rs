@@ -11,14 +11,15 @@ use tokio::time::{Instant, timeout_at};
 use wire::auth::Scramble;
 use wire::compress::{Algorithm, Compression, Side};
 use wire::greeting::Greeting;
-use wire::handshake::client::{AwaitAuth, AwaitGreeting, Done, Greeted, LoginRequest, Ready, RsaPolicy, Step};
+use wire::handshake::client::{AwaitAuth, AwaitGreeting, Done, Greeted, LoginRequest, Ready, Step};
 use wire::handshake::{Channel, HandshakeError, LOGIN_BYTES_MAX, ServerError};
 use wire::{Capabilities, errno};
 
 use crate::packets::{self, Packet, ReadError};
 use crate::stream::Keepalive;
-use crate::tls::{ClientTls, SendPasswords};
-use crate::{Address, Stream, announce, dial, known};
+use crate::tls::ClientTls;
+use crate::trust::Trust;
+use crate::{Address, Stream, announce, dial};
 
 /// Where to connect to, and how.
 #[derive(Clone, Debug)]
@@ -185,63 +186,6 @@ pub async fn connect(target: &Target, login: LoginRequest) -> Result<Connected, 
     }
     let login = trust.for_login(login);
     attempt.step(Phase::Login, log_in(stream, ready, login, &trust)).await
-}
-
-/// Whether the server at the other end is told a password that it can read.
-struct Trust<'a> {
-    target: &'a Target,
-    /// The certificate that it has shown, where that is not verified.
-    certificate: Option<known::Hash>,
-    rsa: Option<RsaPolicy>,
-    distrusts: bool,
-}
-
-impl<'a> Trust<'a> {
-    fn of(stream: &Stream, target: &'a Target) -> Trust<'a> {
-        let is_tls = stream.is_tls();
-        let sure = match is_tls {
-            true => target.tls.verifies(),
-            false => stream.channel() == Channel::Secure,
-        };
-        let mut trust = Trust { target, certificate: None, rsa: None, distrusts: false };
-        if sure || target.tls.passwords() == SendPasswords::Any {
-            return trust;
-        }
-        trust.certificate = stream.peer_certificate().map(wire::auth::fingerprint);
-        let shown = known::of(&target.address.to_string());
-        let good = target.tls.passwords() == SendPasswords::Known
-            && match trust.certificate {
-                Some(certificate) => shown.certificate.map_or(shown.rsa_key.is_none(), |known| known == certificate),
-                // One that had a certificate before has lost it.
-                None => shown.certificate.is_none(),
-            };
-        trust.distrusts = is_tls && !good;
-        trust.rsa = match (good, shown.rsa_key) {
-            (false, _) => Some(RsaPolicy::Refuse),
-            (true, Some(key)) => Some(RsaPolicy::Known(key)),
-            (true, None) => None,
-        };
-        trust
-    }
-
-    fn distrusts(&self) -> bool {
-        self.distrusts
-    }
-
-    fn for_login(&self, mut login: LoginRequest) -> LoginRequest {
-        if let (RsaPolicy::AskServer, Some(rsa)) = (&login.rsa, &self.rsa) {
-            login.rsa = rsa.clone();
-        }
-        login
-    }
-
-    /// A login has succeeded.
-    fn note(&self, rsa_key: Option<known::Hash>) {
-        if self.target.tls.passwords() == SendPasswords::Known {
-            let shown = known::Shown { certificate: self.certificate, rsa_key };
-            known::note(&self.target.address.to_string(), shown);
-        }
-    }
 }
 
 fn with_compression(mut login: LoginRequest, compression: Option<Algorithm>) -> LoginRequest {

@@ -15,6 +15,7 @@ pub mod query;
 pub mod stream;
 pub mod tls;
 mod tls_socket;
+mod trust;
 
 pub use address::Address;
 pub use dial::open;

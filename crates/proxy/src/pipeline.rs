@@ -7,204 +7,38 @@
 //!
 //! The connection comes from the pool with the first read, and returns to it when no reply is outstanding.
 
+mod choice;
 mod driver;
 mod place;
 mod replies;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use facts::view::{ServerId, ServerView};
-use route::state::StateMap;
+use facts::view::ServerId;
 use route::{ShortBounds, ShortForms};
 use stats::ServerStats;
 
-use crate::busy_poll::BusyPoll;
 use crate::outgoing::Outgoing;
-use crate::pool::{End, Key, Lease, Origin, Pools};
-pub use place::{Answer, Lost, Place, Read, Why};
+use crate::pool::{ConnectionEnd, Lease, Pools};
+pub use choice::{PipelineBounds, Pipelines, Wanted};
+pub use place::{Answer, LostConnection, Place, Read, Why};
 
-/// Bytes read from a connection at a time.
-const SCRATCH_BYTES: usize = 32 * 1024;
 /// Most bytes of a read that is appended to a pipeline.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024;
-/// Reads that are outstanding on a pipeline before another one is begun, if there may be one.
-const DEPTH_WANTED: usize = 16;
 /// Reads that are sent before the server has answered all of them, and its thread rests. A thread that always finds the next read
 /// keeps its core for a slice of some milliseconds, and others wait for it. Reads behind them lose nothing with the connection.
 const SENT_IN_A_ROW_MAX: usize = 24;
 /// Reads that are over and whose memory a pipeline keeps.
 const SPARE_MAX: usize = 32;
 
-/// The bounds of one worker's pipelines to one server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PipelineBounds {
-    /// How many there may be; 0: none.
-    pub pipelines: usize,
-    /// A run beyond these is long.
-    pub short: ShortBounds,
-}
-
-impl PipelineBounds {
-    /// No pipelines.
-    const NONE: PipelineBounds =
-        PipelineBounds { pipelines: 0, short: ShortBounds { time: Duration::from_millis(10), bytes: 16 * 1024 } };
-
-    /// Those that the operator has set.
-    pub fn of(pool: &config::Pool) -> PipelineBounds {
-        let short = ShortBounds { time: pool.pipeline_time, bytes: pool.pipeline_reply_max };
-        PipelineBounds { pipelines: pool.pipelines as usize, short }
-    }
-}
-
-/// The pipelines of one worker to one cluster.
-#[derive(Debug)]
-pub struct Pipelines {
-    all: RefCell<Vec<Rc<Pipeline>>>,
-    /// The forms of reads that are known to be short.
-    forms: Rc<RefCell<ShortForms>>,
-    bounds: Cell<PipelineBounds>,
-    /// Where replies are read into; borrowed for one poll at a time.
-    scratch: Rc<Scratch>,
-    busy_poll: Rc<BusyPoll>,
-}
-
 /// Memory for bytes that have just been read.
 type Scratch = RefCell<Box<[u8]>>;
-
-/// The connection that a session's read needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// The server.
-    pub server: &'a ServerView,
-    /// The user and what else must be equal.
-    pub key: &'a Arc<Key>,
-    /// The number of the client's login.
-    pub login: u64,
-    /// The state that the connection must be in.
-    pub state: &'a StateMap,
-}
-
-impl Wanted<'_> {
-    /// A connection does for it as it is: nothing has to go ahead of the read.
-    fn fits(&self, origin: &Origin) -> bool {
-        origin.state.fingerprint() == self.state.fingerprint()
-            && origin.tracks
-            && origin.logged_in >= self.login
-            && *origin.key == **self.key
-            && !origin.mode_flags_unsure
-            && !origin.in_some_schema
-            && !origin.tells_characteristics
-    }
-}
-
-impl Pipelines {
-    /// None yet.
-    pub fn new(busy_poll: Rc<BusyPoll>) -> Pipelines {
-        Pipelines {
-            all: RefCell::default(),
-            forms: Rc::default(),
-            bounds: Cell::new(PipelineBounds::NONE),
-            scratch: Rc::new(RefCell::new(vec![0; SCRATCH_BYTES].into())),
-            busy_poll,
-        }
-    }
-
-    /// Takes other bounds.
-    pub fn set_bounds(&self, bounds: PipelineBounds) {
-        self.bounds.set(bounds);
-    }
-
-    /// There may be pipelines.
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.bounds.get().pipelines > 0
-    }
-
-    /// Whether runs of the form with this digest are known to be short.
-    #[inline]
-    pub fn is_short(&self, digest: u64, now: Instant) -> bool {
-        self.forms.borrow().is_short(digest, now)
-    }
-
-    /// A run of this form on a connection of its own is over.
-    pub fn ran_alone(&self, digest: u64, took: Duration, bytes: u64) {
-        self.forms.borrow_mut().ran_alone(digest, took, bytes, self.bounds.get().short);
-    }
-
-    /// A pipeline for a read: the one with the fewest outstanding, or a new one if all have many. `None` if the read has to run
-    /// on a connection of its own.
-    pub fn find(&self, pools: &Rc<Pools>, wanted: &Wanted<'_>) -> Option<Rc<Pipeline>> {
-        let bounds = self.bounds.get();
-        let (mut best, mut least, mut open) = (None, usize::MAX, 0);
-        let all = self.all.borrow();
-        for pipeline in all.iter().filter(|pipeline| pipeline.server == wanted.server.id) {
-            let inner = pipeline.inner.borrow();
-            open += usize::from(inner.is_open());
-            if inner.takes(wanted, pools) && inner.outstanding() < least {
-                (best, least) = (Some(pipeline), inner.outstanding());
-            }
-        }
-        let best = best.cloned();
-        drop(all);
-        if least >= DEPTH_WANTED
-            && open < pools.share_for_pipelines(wanted.server, bounds.pipelines)
-            && let Some(lease) = take_idle(pools, wanted)
-        {
-            return Some(self.begin(lease, bounds.short));
-        }
-        // Sessions that wait for a whole connection get this one when its replies are here.
-        let has_room = least < pools.settings().pool.wait_max as usize;
-        best.filter(|_| has_room && !pools.needs_all(wanted.server))
-    }
-
-    fn begin(&self, lease: Lease, bounds: ShortBounds) -> Rc<Pipeline> {
-        let unused =
-            |pipeline: &&Rc<Pipeline>| pipeline.server == lease.server() && pipeline.inner.borrow().is_unused();
-        let known = self.all.borrow().iter().find(unused).cloned();
-        let pipeline = known.unwrap_or_else(|| {
-            let pipeline = Rc::new(Pipeline::new(lease.server(), self.forms.clone()));
-            tokio::task::spawn_local(driver::run(pipeline.clone(), self.scratch.clone(), self.busy_poll.clone()));
-            self.all.borrow_mut().push(pipeline.clone());
-            pipeline
-        });
-        pipeline.inner.borrow_mut().begin(lease, bounds);
-        pipeline
-    }
-
-    /// Forgets those to servers that are gone, once they are unused.
-    pub fn tidy(&self, servers: &[ServerView]) {
-        let is_known = |id| servers.iter().any(|server| server.id == id);
-        self.all.borrow_mut().retain(|pipeline| {
-            let gone = !is_known(pipeline.server) && pipeline.inner.borrow().is_unused();
-            if gone {
-                pipeline.end();
-            }
-            !gone
-        });
-    }
-}
-
-impl Drop for Pipelines {
-    fn drop(&mut self) {
-        self.all.borrow().iter().for_each(|pipeline| pipeline.end());
-    }
-}
-
-/// An idle connection that does as it is; one that does not goes back.
-fn take_idle(pools: &Rc<Pools>, wanted: &Wanted<'_>) -> Option<Lease> {
-    let lease = pools.take_idle(wanted.server, wanted.key, wanted.login, wanted.state, false)?;
-    if wanted.fits(&lease.origin) && !pools.is_too_old(&lease.origin) {
-        return Some(lease);
-    }
-    lease.give_back();
-    None
-}
 
 /// A backend connection on which reads of several sessions are outstanding, or the place for one.
 #[derive(Debug)]
@@ -342,7 +176,8 @@ impl Pipeline {
         let lease = inner.lose(Why::Lost);
         drop(inner);
         if let (Some(long), Some(lease)) = (long, lease) {
-            *long.lost.borrow_mut() = Some(Lost { lease, end: End::of(error), text: error.to_string() });
+            *long.lost.borrow_mut() =
+                Some(LostConnection { lease, end: ConnectionEnd::of(error), text: error.to_string() });
         }
     }
 

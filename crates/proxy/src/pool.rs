@@ -6,6 +6,7 @@
 //! that wait for them.
 
 mod connection;
+mod free;
 mod lease;
 mod listed;
 mod open;
@@ -30,7 +31,7 @@ use net::client::ConnectError;
 use stats::WorkerStats;
 use tokio::sync::{Notify, oneshot};
 
-pub use connection::{ClosedBy, Connection, End, Key, MEANINGFUL, NO_MESSAGES, Origin, Parcel};
+pub use connection::{ClosedBy, Connection, ConnectionEnd, Key, MEANINGFUL, NO_MESSAGES, Origin, Parcel};
 pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
@@ -42,7 +43,7 @@ pub use users::{UserLease, UserLeaseError, UserLeases};
 use queue::{Grant, Permit, Ticket, Waiter};
 use server_pool::ServerPool;
 
-use crate::shared::{ClusterSettings, ClusterShared, CountedHere, Mail};
+use crate::shared::{ClusterSettings, ClusterShared, CountedHere};
 use route::state::StateMap;
 
 /// Why there is no connection.
@@ -299,163 +300,5 @@ impl Pools {
                 Err(LeaseError::Timeout { waited: start.elapsed() })
             }
         }
-    }
-
-    /// A connection is free: who waits first gets it, here or at another worker, else it becomes idle.
-    fn put(&self, pool: &Rc<ServerPool>, mut connection: Box<Connection>) {
-        let now = self.now.get();
-        let settings = self.settings();
-        let too_old = connection.origin.opened.checked_add(settings.pool.max_age).is_some_and(|end| now >= end);
-        let over_limit = pool.quota.max() > 0 && pool.quota.total() > pool.quota.max();
-        let other_tls = connection.origin.tls_number != settings.tls_number;
-        if pool.closed.get() || other_tls || too_old || over_limit {
-            return self.close(pool, connection);
-        }
-        connection.origin.idle_since = now;
-        let moves_to = if connection.can_move() {
-            pool.quota.waits_longer(self.worker)
-        } else {
-            pool.quota.lacks_its_part(self.worker)
-        };
-        if let Some(other) = moves_to {
-            match connection.detach() {
-                Ok(parcel) => {
-                    return self.send(pool, other, Mail::Connection(self.shared.name.clone(), Box::new(parcel)));
-                }
-                Err(Some(back)) => {
-                    // TLS connections stay: their permit goes instead.
-                    drop(back);
-                    pool.stats.closed.add_one();
-                    return self.send(pool, other, Mail::Permit(self.shared.name.clone(), pool.id));
-                }
-                Err(None) => {
-                    pool.stats.closed.add_one();
-                    return self.permit_free(pool);
-                }
-            }
-        }
-        while let Some(waiter) = pool.pop_waiter() {
-            if *waiter.key != *connection.origin.key {
-                // First come first served: another user's turn is a new connection on this one's permit.
-                drop(connection);
-                pool.stats.closed.add_one();
-                if waiter.grant.send(Grant::Permit).is_err() {
-                    self.permit_free(pool);
-                }
-                return;
-            }
-            match waiter.grant.send(Grant::Connection(connection)) {
-                Ok(()) => return,
-                Err(Grant::Connection(back)) => connection = back,
-                Err(Grant::Permit) => return,
-            }
-        }
-        if self.cluster_is_short() {
-            return self.close(pool, connection);
-        }
-        if let Some(connection) = self.give_to_short(pool, connection) {
-            pool.stats.idle.add(1);
-            pool.idle.borrow_mut().push(connection);
-        }
-    }
-
-    /// Somebody waits for a place in the cluster's limit: that is worth more than an idle connection to another server.
-    fn cluster_is_short(&self) -> bool {
-        self.shared.cluster_quota.is_full() && self.shared.cluster_quota.waiting() > 0
-    }
-
-    fn send(&self, pool: &ServerPool, to: usize, mail: Mail) {
-        pool.quota.transfer(self.worker, to);
-        self.shared.cluster_quota.transfer(self.worker, to);
-        self.worker_stats.moved.add_one();
-        self.shared.send(to, mail);
-    }
-
-    fn close(&self, pool: &Rc<ServerPool>, connection: Box<Connection>) {
-        let user = connection.origin.key.user.clone();
-        drop(connection);
-        pool.stats.closed.add_one();
-        self.permit_free(pool);
-        self.tell_short(pool, &user);
-    }
-
-    /// A permit is free: who waits first gets it.
-    fn permit_free(&self, pool: &Rc<ServerPool>) {
-        if pool.quota.max() == 0 || pool.quota.total() <= pool.quota.max() {
-            if let Some(other) = pool.quota.waits_longer(self.worker) {
-                return self.send(pool, other, Mail::Permit(self.shared.name.clone(), pool.id));
-            }
-            while let Some(waiter) = pool.pop_waiter() {
-                if waiter.grant.send(Grant::Permit).is_ok() {
-                    return;
-                }
-            }
-        }
-        pool.quota.release(self.worker);
-        self.shared.cluster_quota.release(self.worker);
-        self.serve_cluster_waiters();
-    }
-
-    /// A place in the cluster's limit is free: a waiter of any server may take it.
-    fn serve_cluster_waiters(&self) {
-        if self.shared.cluster_quota.max() > 0 {
-            self.serve_waiters();
-            self.shared.tell_room(self.worker);
-        }
-    }
-
-    /// Waiters get permits to open a connection while the limits have room: the limits may have been raised.
-    pub fn serve_waiters(&self) {
-        for pool in self.servers.borrow().iter() {
-            while pool.has_waiters() && pool.quota.try_take(self.worker) {
-                if !self.shared.cluster_quota.try_take(self.worker) {
-                    pool.quota.release(self.worker);
-                    return;
-                }
-                let granted = pool.pop_waiter().is_some_and(|waiter| waiter.grant.send(Grant::Permit).is_ok());
-                if !granted {
-                    pool.quota.release(self.worker);
-                    self.shared.cluster_quota.release(self.worker);
-                }
-            }
-        }
-    }
-
-    /// Another worker sent a connection.
-    pub fn receive(&self, parcel: Parcel) {
-        let Some(pool) = self.find(parcel.server()) else { return };
-        match parcel.attach(pool.stats.clone()) {
-            Ok(connection) => self.put(&pool, Box::new(connection)),
-            Err(_) => self.permit_free(&pool),
-        }
-    }
-
-    /// Another worker sent a permit.
-    pub fn receive_permit(&self, server: ServerId) {
-        if let Some(pool) = self.find(server) {
-            self.permit_free(&pool);
-        }
-    }
-
-    /// Another worker waits for a connection to `server`: an idle one may go there, or make room for it.
-    pub fn asked(&self, server: ServerId) {
-        let take = |pool: &Rc<ServerPool>| {
-            let connection = pool.idle.borrow_mut().pop()?;
-            pool.stats.idle.add(-1);
-            Some((pool.clone(), connection))
-        };
-        if let Some((pool, connection)) = self.find(server).as_ref().and_then(take) {
-            return self.put(&pool, connection);
-        }
-        if self.cluster_is_short() {
-            let any = self.servers.borrow().iter().find_map(take);
-            if let Some((pool, connection)) = any {
-                self.close(&pool, connection);
-            }
-        }
-    }
-
-    fn find(&self, server: ServerId) -> Option<Rc<ServerPool>> {
-        self.servers.borrow().iter().find(|pool| pool.id == server).cloned()
     }
 }

@@ -1,4 +1,7 @@
-//! Starting, reloading and stopping the data plane.
+//! Starting and stopping the data plane.
+
+mod reload;
+mod settings;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicU32;
@@ -8,14 +11,10 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use config::Config;
 use facts::published::Published;
-use net::stream::Keepalive;
-use net::tls::{ClientCertificates, ClientTls, ClientTlsOptions, Pem, ServerTls, ServerTlsOptions};
 use stats::WorkerStats;
 use stats::digests::DigestSource;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{mpsc, watch};
-use wire::compress::Algorithm;
-use wire::proxy_header::Version;
 
 use crate::event_loop;
 use crate::listener::{self, Bound};
@@ -24,11 +23,10 @@ use crate::login_memory::LoginMemory;
 use crate::operator::Operator;
 use crate::relief;
 use crate::sessions::Sessions;
-use crate::shared::{
-    ClusterSettings, ClusterShared, Digests, FileShares, ListenerShared, Mail, Mailboxes, Shared, Warming,
-};
+use crate::shared::{ClusterShared, Digests, FileShares, ListenerShared, Mail, Mailboxes, Shared, Warming};
 use policy::rules::RuleSet;
 use route::{Pin, Reason};
+use settings::{caches, cluster_settings, listener_tls};
 
 /// How often a drain looks whether sessions have ended.
 const DRAIN_PACE: Duration = Duration::from_millis(50);
@@ -76,64 +74,6 @@ struct Running {
     shared: Arc<ListenerShared>,
     address: String,
     stop: watch::Sender<bool>,
-}
-
-/// The client side and the server side of what one cluster is configured to be.
-fn cluster_settings(config: &Config, name: &str) -> Result<Option<ClusterSettings>, StartError> {
-    let Some(cluster) = config.clusters.get(name) else { return Ok(None) };
-    let key = format!("cluster.{name}.tls");
-    let options = ClientTlsOptions::from_config(&cluster.tls, &key);
-    let tls = ClientTls::new(&options).map_err(|error| StartError::Tls { key, error })?;
-    let logs_tell = matches!(
-        cluster.kind,
-        config::ClusterKind::Replication | config::ClusterKind::GroupReplication | config::ClusterKind::Galera
-    );
-    Ok(Some(ClusterSettings {
-        pool: cluster.pool.clone(),
-        tls: tls.telling(cluster.send_passwords),
-        tls_number: 0,
-        compression: match cluster.compression {
-            config::ServerCompression::Off => None,
-            config::ServerCompression::Zlib => Some(Algorithm::Zlib),
-            config::ServerCompression::Zstd => Some(Algorithm::Zstd),
-        },
-        announce: match cluster.proxy_protocol {
-            config::ProxyOut::Off => None,
-            config::ProxyOut::V1 => Some(Version::V1),
-            config::ProxyOut::V2 => Some(Version::V2),
-        },
-        keepalive: Keepalive::after(cluster.pool.keepalive, cluster.pool.user_timeout),
-        slow_start: cluster.slow_start,
-        max_lag: cluster.max_lag,
-        is_standalone: cluster.kind == config::ClusterKind::Standalone && cluster.servers.len() == 1,
-        logs_tell,
-        mark_writes: cluster.mark_writes && logs_tell,
-        zone: config.proxy.zone.clone(),
-        own_limits: cluster.servers.iter().map(|(name, server)| (name.clone(), server.max_connections)).collect(),
-    }))
-}
-
-fn listener_tls(name: &str, listener: &config::Listener) -> Result<Option<ServerTls>, StartError> {
-    let tls = &listener.tls;
-    if tls.mode == config::TlsMode::Off {
-        return Ok(None);
-    }
-    let options = ServerTlsOptions {
-        min_version: tls.min_version,
-        clients: match (&tls.client_ca, tls.client_cert) {
-            (None, _) => ClientCertificates::NotAsked,
-            (Some(ca), config::ClientCert::Optional) => ClientCertificates::Optional(Pem::of(ca)),
-            (Some(ca), config::ClientCert::Required) => ClientCertificates::Required(Pem::of(ca)),
-        },
-    };
-    let made = match (&tls.cert, &tls.key) {
-        (Some(cert), Some(key)) => {
-            let key = Pem::read_from(format!("listener.{name}.tls.key_file"), key.expose());
-            ServerTls::with(Some((&Pem::of(cert), &key)), &options)
-        }
-        _ => ServerTls::with(None, &options),
-    };
-    made.map(Some).map_err(|error| StartError::Tls { key: format!("listener.{name}.tls"), error })
 }
 
 /// The part of each cluster that workers share. They get each publication.
@@ -320,72 +260,6 @@ impl Proxy {
         &self.shared.sessions
     }
 
-    /// Takes a new configuration without dropping a session: servers, users, limits and TLS. The configuration's difference
-    /// names the settings that need a restart.
-    ///
-    /// # Errors
-    /// A TLS setting is of no use, or rules cannot be put together: nothing was changed then.
-    pub fn reload(&self, config: Config) -> Result<(), StartError> {
-        let clusters: Vec<_> =
-            self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        let mut new_clusters = Vec::new();
-        for cluster in clusters {
-            if let Some(mut settings) = cluster_settings(&config, &cluster.name)? {
-                let way = |config: &Config| {
-                    let wanted = config.clusters.get(&cluster.name)?;
-                    Some((wanted.tls.clone(), wanted.compression, wanted.proxy_protocol))
-                };
-                let changed = way(&config) != way(&self.shared.config.load());
-                settings.tls_number = cluster.settings.load().tls_number + u64::from(changed);
-                new_clusters.push((cluster, settings));
-            }
-        }
-        let mut new_listeners = Vec::new();
-        for (name, running) in self.listeners().iter() {
-            if let Some(settings) = config.listeners.get(name) {
-                let old = running.shared.settings.load_full();
-                // A certificate that Sqluice made itself stays: clients may have remembered it.
-                let made_before = old.tls == settings.tls && settings.tls.cert.is_none();
-                let tls = if made_before { None } else { Some(listener_tls(name, settings)?) };
-                new_listeners.push((running.shared.clone(), settings.clone(), tls));
-            }
-        }
-        let new_rules = match config.rules == self.shared.config.load().rules {
-            true => None,
-            false => Some(RuleSet::new(&config.rules).map_err(StartError::Rules)?),
-        };
-        for (cluster, settings) in new_clusters {
-            cluster.settings.store(Arc::new(settings));
-            cluster.set_limits();
-            for mailbox in self.mailboxes.iter() {
-                // A worker that has ended needs no news.
-                let _ = mailbox.send(Mail::Published(cluster.name.clone()));
-            }
-        }
-        for (listener, settings, tls) in new_listeners {
-            listener.settings.store(Arc::new(settings));
-            if let Some(tls) = tls {
-                listener.tls.store(Arc::new(tls));
-            }
-        }
-        if caches(&config.rules) {
-            let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
-            clusters.values().for_each(|cluster| cluster.published.watch_tables());
-        }
-        let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
-        crate::follow::begin(&config, clusters.values(), self.shared.tier.as_ref());
-        drop(clusters);
-        self.shared.config.store(Arc::new(config));
-        if let Some(rules) = new_rules {
-            self.shared.rules.store(rules.map(Arc::new));
-            for mailbox in self.mailboxes.iter() {
-                // A worker that has ended needs no rules.
-                let _ = mailbox.send(Mail::Rules);
-            }
-        }
-        Ok(())
-    }
-
     /// Takes how the process's files are shared out.
     pub fn share_files(&self, shares: FileShares) {
         let clusters = self.shared.clusters.read().unwrap_or_else(PoisonError::into_inner);
@@ -428,9 +302,4 @@ impl Proxy {
             }
         }
     }
-}
-
-/// Whether the result cache is used: it must know what statements touch.
-fn caches(rules: &[config::Rule]) -> bool {
-    rules.iter().any(|rule| rule.enabled && rule.cache.is_some_and(|cache| cache.mode != config::CacheMode::Off))
 }

@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::Driver;
-use super::run::{Run, RunKind, class_of};
+use super::run::{Run, RunKind};
+use super::steps::class_of;
 use crate::detect::Verdict;
 use crate::journal::EntryKind;
 use crate::observation::Failure;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use facts::view::{Health, ServerId};
 
-use super::run::{OUTCOME_GRACE, Out};
 use super::server::{Server, Use};
+use super::steps::{OUTCOME_GRACE, Out};
 use super::{Driver, Output};
 use crate::galera::{self, GaleraRules, Group, Member};
 use crate::group_replication;

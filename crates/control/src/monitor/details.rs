@@ -1,13 +1,9 @@
-//! Details of a server for a decision about another primary: one query more in each probe, and two that are seldom sent.
+//! Details of a server for a decision about another primary: one query more in each probe, and one that is seldom sent.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
 
-use cluster::observation::{
-    Channel, Details, Galera, GroupMember, GroupReplication, LocalState, MemberState, SemiSync,
-};
+use cluster::observation::{Details, Galera, LocalState, SemiSync};
 use facts::group_logs::{MemberLog, Numbering};
 use facts::gtid::mariadb::Gtids;
 use net::query::ResultSet;
@@ -28,25 +24,6 @@ pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN (
     'wsrep_local_state', 'wsrep_cluster_state_uuid', 'wsrep_cluster_conf_id', 'wsrep_gcomm_uuid', 'wsrep_se_checkpoint', 'Rpl_semi_sync_master_status', \
     'Rpl_semi_sync_source_status', 'Rpl_semi_sync_master_clients', 'Rpl_semi_sync_source_clients', \
     'Rpl_semi_sync_slave_status', 'Rpl_semi_sync_replica_status')";
-
-/// The report of a member about its replication group: itself, and its view's members.
-pub(super) const GROUP: &str = "SELECT m.MEMBER_ID AS id, m.MEMBER_STATE AS state, m.MEMBER_ROLE AS role, \
-        s.VIEW_ID AS view, s.COUNT_TRANSACTIONS_IN_QUEUE AS certifying, \
-        s.COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE AS applying \
-        FROM performance_schema.replication_group_members m \
-        LEFT JOIN performance_schema.replication_group_member_stats s ON s.MEMBER_ID = m.MEMBER_ID; \
-    SELECT @@group_replication_group_name AS group_name, \
-    (SELECT GTID_SUBSET(RECEIVED_TRANSACTION_SET, @@global.gtid_executed) \
-        FROM performance_schema.replication_connection_status \
-        WHERE CHANNEL_NAME = 'group_replication_applier') AS applied, \
-    (SELECT MAX(TIMESTAMPDIFF(MICROSECOND, APPLYING_TRANSACTION_ORIGINAL_COMMIT_TIMESTAMP, NOW(6))) \
-        FROM performance_schema.replication_applier_status_by_worker \
-        WHERE CHANNEL_NAME = 'group_replication_applier' AND APPLYING_TRANSACTION <> '') AS lag_us";
-
-/// Received heartbeats of MySQL's channels, which its replication status does not tell.
-pub(super) const LIFE: &str = "SELECT s.CHANNEL_NAME AS channel, s.COUNT_RECEIVED_HEARTBEATS AS heartbeats, \
-    c.HEARTBEAT_INTERVAL AS period FROM performance_schema.replication_connection_status s \
-    JOIN performance_schema.replication_connection_configuration c ON c.CHANNEL_NAME = s.CHANNEL_NAME";
 
 impl Dialect {
     /// The filters of the binary log, which only a restart of the server changes.
@@ -170,41 +147,6 @@ fn semi_sync(dialect: Dialect, variables: &Variables<'_>) -> SemiSync {
     }
 }
 
-/// Reads the answers to [`GROUP`] of the server with this `server_uuid`.
-pub(super) fn read_group(answers: &[ResultSet], own: &str) -> Option<GroupReplication> {
-    let [rows, about] = answers else { return None };
-    let group = about.text(0, "group_name").filter(|name| !name.is_empty())?;
-    let text = |row: usize, column: &str| rows.text(row, column).unwrap_or_default();
-    let member = |row: usize| GroupMember {
-        id: text(row, "id").into(),
-        state: match &*text(row, "state") {
-            "ONLINE" => MemberState::Online,
-            "RECOVERING" => MemberState::Recovering,
-            "UNREACHABLE" => MemberState::Unreachable,
-            "ERROR" => MemberState::Error,
-            _ => MemberState::Offline,
-        },
-        primary: text(row, "role") == "PRIMARY",
-    };
-    let here = (0..rows.rows.len()).find(|row| text(*row, "id") == own);
-    let number = |column: &str| here.and_then(|row| text(row, column).parse().ok()).unwrap_or(0);
-    let applying = number("applying");
-    let lag_us = about.text(0, "lag_us").and_then(|lag| lag.parse::<i64>().ok());
-    Some(GroupReplication {
-        group: group.into(),
-        view: here.map(|row| text(row, "view").into()).unwrap_or_default(),
-        members: (0..rows.rows.len()).map(member).collect(),
-        // Without the channel there is nothing that it could lack.
-        applied: about.text(0, "applied").is_none_or(|applied| applied == "1"),
-        certifying: number("certifying"),
-        applying,
-        lag: match lag_us {
-            Some(lag) => Some(Duration::from_micros(u64::try_from(lag).unwrap_or(0))),
-            None => (applying == 0).then_some(Duration::ZERO),
-        },
-    })
-}
-
 /// The report of a Galera group's member about its binary log.
 fn member_log(dialect: Dialect, variables: &Variables<'_>) -> MemberLog {
     let needed = ["log_bin", "log_slave_updates", "wsrep_gtid_mode", "binlog_annotate_row_events"];
@@ -264,46 +206,8 @@ pub(super) fn uses_gtid(answer: &ResultSet, row: usize) -> Option<bool> {
     maria.or_else(|| answer.text(row, "Auto_Position").map(|value| value == "1"))
 }
 
-/// How far a channel has read, as a number that changes when it reads on.
-pub(super) fn life(answer: &ResultSet, row: usize, heartbeats: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    heartbeats.hash(&mut hasher);
-    for columns in [["Master_Log_File", "Source_Log_File"], ["Read_Master_Log_Pos", "Read_Source_Log_Pos"]] {
-        columns.iter().find_map(|column| answer.value(row, column)).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// A period in seconds as servers write it; zero means no heartbeats.
-pub(super) fn period(seconds: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds.parse().ok()?).ok().filter(|period| !period.is_zero())
-}
-
-/// Adds what [`LIFE`] reports to the channels of `status`; says whether it reported each. Without it a channel lives
-/// by what it has read, which the heartbeat that Sqluice writes moves on, and when its source should have said something is
-/// not known.
-pub(super) fn add_life(channels: &mut [Channel], status: &ResultSet, told: Option<&ResultSet>) -> bool {
-    let mut complete = true;
-    for channel in channels {
-        let row_of = |answer: &ResultSet, column: &str| {
-            (0..answer.rows.len()).find(|row| answer.text(*row, column).is_some_and(|name| *name == *channel.name))
-        };
-        let Some(row) = row_of(status, "Channel_Name") else { continue };
-        let beats = told.and_then(|told| Some((told, row_of(told, "channel")?)));
-        complete &= beats.is_some();
-        let heartbeats = beats.and_then(|(told, row)| told.text(row, "heartbeats")).unwrap_or_default();
-        channel.life = Some(life(status, row, &heartbeats));
-        channel.heartbeat_period =
-            beats.and_then(|(told, row)| told.text(row, "period")).and_then(|seconds| period(&seconds));
-    }
-    complete
-}
-
 #[cfg(test)]
 mod tests {
-    use cluster::observation::Replication;
-
-    use super::super::dialect::read_replication;
     use super::super::dialect::tests::table;
     use super::*;
 
@@ -347,31 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_tells_its_group() {
-        let rows = table(
-            "id|state|role|view|certifying|applying\na|ONLINE|PRIMARY|17:4|0|0\nb|ONLINE|SECONDARY|17:4|2|5\n\
-             c|UNREACHABLE|SECONDARY|17:4|0|0",
-        );
-        let group = read_group(&[rows.clone(), table("group_name|applied|lag_us\nshop|0|1500000")], "b").unwrap();
-        assert_eq!((&*group.group, &*group.view, group.applied), ("shop", "17:4", false));
-        assert_eq!((group.certifying, group.applying, group.lag), (2, 5, Some(Duration::from_millis(1500))));
-        let states: Vec<_> = group.members.iter().map(|row| (&*row.id, row.state, row.primary)).collect();
-        assert_eq!(
-            states,
-            [
-                ("a", MemberState::Online, true),
-                ("b", MemberState::Online, false),
-                ("c", MemberState::Unreachable, false)
-            ]
-        );
-        // Clocks differ: one that runs ahead makes no lag.
-        let ahead = read_group(&[rows.clone(), table("group_name|applied|lag_us\nshop|1|-7")], "a").unwrap();
-        assert_eq!((ahead.applied, ahead.lag), (true, Some(Duration::ZERO)));
-        assert_eq!(read_group(&[rows, table("group_name|applied|lag_us\n|1|0")], "a"), None);
-    }
-
-    #[test]
-    fn filters_and_signs_of_life() {
+    fn channels_and_logs_tell_their_filters() {
         let status = table(
             "Channel_Name|Source_Log_File|Read_Source_Log_Pos|Replicate_Do_DB|Replicate_Ignore_Table|Auto_Position\n\
              a|binlog.1|77||shop.log|1\nb|binlog.9|1|x||0",
@@ -381,28 +261,6 @@ mod tests {
             ("Replicate_Ignore_Table=shop.log", "Replicate_Do_DB=x")
         );
         assert_eq!((uses_gtid(&status, 0), uses_gtid(&status, 1)), (Some(true), Some(false)));
-        assert_ne!(life(&status, 0, "1"), life(&status, 0, "2"));
-        assert_ne!(life(&status, 0, "1"), life(&status, 1, "1"));
-        assert_eq!((period("0.700"), period("0.000"), period("x")), (Some(Duration::from_millis(700)), None, None));
         assert_eq!(&*read_binlog_filters(&table("Binlog_Do_DB|Binlog_Ignore_DB\nshop|")), "Binlog_Do_DB=shop");
-    }
-
-    #[test]
-    fn without_the_right_to_see_heartbeats_a_channel_lives_by_what_it_has_read() {
-        let status = |position: u32| {
-            table(&format!("Channel_Name|Source_Host|Source_Log_File|Read_Source_Log_Pos\n|db1|binlog.1|{position}"))
-        };
-        let read = |position: u32, told: Option<&ResultSet>| {
-            let Replication::Channels(mut channels) = read_replication(&status(position)) else { panic!("unreadable") };
-            let complete = add_life(&mut channels, &status(position), told);
-            (complete, channels[0].life, channels[0].heartbeat_period)
-        };
-        let beats = |count: u32| table(&format!("channel|heartbeats|period\n|{count}|1.000"));
-        assert_ne!(read(7, Some(&beats(1))), read(7, Some(&beats(2))));
-        assert_eq!(read(7, Some(&beats(1))).2, Some(Duration::from_secs(1)));
-        let (complete, life, period) = read(7, None);
-        assert!(!complete && life.is_some() && period.is_none());
-        assert_eq!(read(7, None), read(7, Some(&table("channel|heartbeats|period"))), "performance_schema is off");
-        assert_ne!(read(7, None).1, read(8, None).1);
     }
 }

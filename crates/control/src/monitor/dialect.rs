@@ -9,7 +9,7 @@ use facts::gtid::mysql::GtidSet;
 use net::query::ResultSet;
 use wire::{Capabilities, errno};
 
-use super::details;
+use super::{channel_life, details};
 
 /// Family and version decide how things are asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,8 +181,8 @@ pub(crate) fn read_replication(answer: &ResultSet) -> Replication {
             uses_gtid: details::uses_gtid(answer, row),
             filters: details::filters(answer, row),
             // MySQL tells its heartbeats elsewhere.
-            life: answer.text(row, "Slave_received_heartbeats").map(|beats| details::life(answer, row, &beats)),
-            heartbeat_period: answer.text(row, "Slave_heartbeat_period").and_then(|text| details::period(&text)),
+            life: answer.text(row, "Slave_received_heartbeats").map(|beats| channel_life::life(answer, row, &beats)),
+            heartbeat_period: answer.text(row, "Slave_heartbeat_period").and_then(|text| channel_life::period(&text)),
             outdated: false,
         }
     });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cluster::observation::{Channel, Receiver, Replication};
 use net::query::ResultSet;
 
-use super::details;
+use super::channel_life;
 use super::dialect::{is_no_connection, is_on, without_line_breaks};
 
 /// Filters of a channel whose status was never read: nothing fits them.
@@ -56,7 +56,7 @@ pub(super) fn read(answer: &ResultSet, known: &[Channel]) -> Option<Vec<Channel>
             filters: before.map_or_else(|| UNKNOWN_FILTERS.into(), |channel| channel.filters.clone()),
             // It would be another number than the statement gives, and so a sign of life that never was.
             life: None,
-            heartbeat_period: details::period(&text("period")),
+            heartbeat_period: channel_life::period(&text("period")),
             outdated: false,
         }
     });

@@ -10,7 +10,7 @@ use wire::Status;
 
 use super::Pipeline;
 use crate::outgoing::{Expected, Outgoing};
-use crate::pool::{End, Lease};
+use crate::pool::{ConnectionEnd, Lease};
 
 /// The memory of a read that had more bytes than these is not kept for the next one.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
@@ -53,11 +53,11 @@ pub enum Answer {
 
 /// A connection that was lost, and how.
 #[derive(Debug)]
-pub struct Lost {
+pub struct LostConnection {
     /// The connection.
     pub lease: Lease,
     /// How it ended.
-    pub end: End,
+    pub end: ConnectionEnd,
     /// The same in words.
     pub text: String,
 }
@@ -80,7 +80,7 @@ pub struct Read {
     /// Its reply is here, and the connection waits until its session has taken it.
     pub(super) is_untaken: Cell<bool>,
     /// Its connection, if that was lost while the read was long.
-    pub(super) lost: RefCell<Option<Lost>>,
+    pub(super) lost: RefCell<Option<LostConnection>>,
     pub(super) answer: Cell<Option<Answer>>,
     pub(super) session: RefCell<Option<Waker>>,
 }
@@ -151,7 +151,7 @@ impl Place {
     }
 
     /// The connection of a long read that was lost, once.
-    pub fn take_lost(&self) -> Option<Lost> {
+    pub fn take_lost(&self) -> Option<LostConnection> {
         self.read.lost.take()
     }
 

@@ -167,7 +167,7 @@ pub enum ClosedBy {
 
 /// How a connection to a server ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum End {
+pub enum ConnectionEnd {
     /// It has not, or in a way that tells nothing.
     #[default]
     Unknown,
@@ -179,14 +179,14 @@ pub enum End {
     GivenUp,
 }
 
-impl End {
+impl ConnectionEnd {
     /// By the error of a socket.
-    pub fn of(error: &io::Error) -> End {
+    pub fn of(error: &io::Error) -> ConnectionEnd {
         match error.kind() {
             // With TLS this is an end without a last message.
-            io::ErrorKind::UnexpectedEof => End::Closed,
-            io::ErrorKind::ConnectionReset => End::Reset,
-            _ => End::Unknown,
+            io::ErrorKind::UnexpectedEof => ConnectionEnd::Closed,
+            io::ErrorKind::ConnectionReset => ConnectionEnd::Reset,
+            _ => ConnectionEnd::Unknown,
         }
     }
 }
@@ -287,7 +287,7 @@ impl Connection {
     }
 
     /// Waits for the connection to end, or for the server to say something, which is lost.
-    pub async fn end(&mut self) -> End {
+    pub async fn end(&mut self) -> ConnectionEnd {
         let mut bytes = [0; HEADER_BYTES];
         let read = poll_fn(|cx| {
             let mut buffer = ReadBuf::new(&mut bytes);
@@ -295,9 +295,9 @@ impl Connection {
             Poll::Ready(read.map(|()| buffer.filled().is_empty()))
         });
         match read.await {
-            Ok(true) => End::Closed,
-            Ok(false) => End::Unknown,
-            Err(error) => End::of(&error),
+            Ok(true) => ConnectionEnd::Closed,
+            Ok(false) => ConnectionEnd::Unknown,
+            Err(error) => ConnectionEnd::of(&error),
         }
     }
 

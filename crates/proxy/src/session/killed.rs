@@ -9,7 +9,7 @@ use wire::{Capabilities, errno};
 use super::Session;
 use super::cluster_session::ClusterSession;
 use super::relay::Outcome;
-use crate::pool::End;
+use crate::pool::ConnectionEnd;
 use crate::shared::login_as;
 
 /// How long a statement has run, at least, that somebody has killed.
@@ -24,7 +24,7 @@ impl Session {
     /// Such a statement is not run again. A server that is gone refuses the login at once.
     pub(super) async fn was_killed(&self, server: ServerId, outcome: &Outcome, at: Instant) -> bool {
         // A connection that ended while it was idle may have taken the statement without a look at it.
-        if outcome.end != End::Closed || at.elapsed() < KILLED_AFTER || !self.here.serves_on(server, at) {
+        if outcome.end != ConnectionEnd::Closed || at.elapsed() < KILLED_AFTER || !self.here.serves_on(server, at) {
             return false;
         }
         if !self.takes_logins(server).await {

@@ -21,7 +21,7 @@ use super::relay::{Outcome, RelayError};
 use super::transaction_log::is_whole_with;
 use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
-use crate::pool::{ClosedBy, End};
+use crate::pool::{ClosedBy, ConnectionEnd};
 use crate::shared::Write;
 use route::{Pin, Route, Target};
 
@@ -247,11 +247,11 @@ impl ClusterSession {
             return false;
         }
         let end = match outcome.end {
-            End::GivenUp => tokio::time::timeout(END_WAIT, held.lease.end()).await.unwrap_or_default(),
+            ConnectionEnd::GivenUp => tokio::time::timeout(END_WAIT, held.lease.end()).await.unwrap_or_default(),
             end => end,
         };
         let silence = self.cluster.shared.settings.load().keepalive.idle;
-        end == End::Closed || end == End::Reset && (silence.is_zero() || at.elapsed() < silence)
+        end == ConnectionEnd::Closed || end == ConnectionEnd::Reset && (silence.is_zero() || at.elapsed() < silence)
     }
 }
 

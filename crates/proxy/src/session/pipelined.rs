@@ -16,7 +16,7 @@ use super::cache::Fill;
 use super::checkout::{Attempts, Choice};
 use super::diagnostics::found_rows::is_of_nothing;
 use super::kill::{KILL_WAIT, Kill};
-use super::prepare_again::Shared;
+use super::prepare_again::StatementOnPipeline;
 use super::query::{Body, Query};
 use super::recover::Failed;
 use super::relay::{Copied, GIVEN_UP, Outcome, Relay, RelayError, Withhold};
@@ -25,7 +25,7 @@ use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::outgoing::{Expected, Outgoing, Purpose};
 use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
-use crate::pool::{Connection, End, Lease, UserLease};
+use crate::pool::{Connection, ConnectionEnd, Lease, UserLease};
 use route::Route;
 
 /// A query on a pipeline.
@@ -193,7 +193,7 @@ impl Session {
         })
         .await;
         let (lease, end, text) = match answer {
-            None => (place.give_up(), End::GivenUp, GIVEN_UP.to_owned()),
+            None => (place.give_up(), ConnectionEnd::GivenUp, GIVEN_UP.to_owned()),
             Some(Answer::LostLong) => match place.take_lost() {
                 Some(lost) => (Some(lost.lease), lost.end, lost.text),
                 None => return Ok(Answer::LostLong),
@@ -271,13 +271,13 @@ impl Session {
         out: &mut Outgoing,
     ) -> bool {
         let statement = match query.body {
-            Body::Execute(id) => match self.prepared_on_shared(connection, id, query) {
-                Shared::There(server_id) => Some((id, server_id)),
-                Shared::Lacks(mut setup) => {
+            Body::Execute(id) => match self.prepared_on_pipeline(connection, id, query) {
+                StatementOnPipeline::There(server_id) => Some((id, server_id)),
+                StatementOnPipeline::Lacks(mut setup) => {
                     pipeline.append_setup(Read::new(0, &mut setup));
                     return false;
                 }
-                Shared::Never => return false,
+                StatementOnPipeline::Never => return false,
             },
             _ => None,
         };

@@ -82,8 +82,8 @@ impl Session {
     }
 }
 
-/// A client's prepared statement on a connection that many sessions use at once.
-pub(super) enum Shared {
+/// A client's prepared statement on the connection of a pipeline.
+pub(super) enum StatementOnPipeline {
     /// It is prepared there under this id of the server's, and its parameters have the types that the execution needs.
     There(u32),
     /// It is not, or not yet for executions like this one: this has to go ahead of later ones.
@@ -94,39 +94,44 @@ pub(super) enum Shared {
 
 impl Session {
     /// Looks for the statement of an execution on a connection that is in the session's state, and that others use as well.
-    pub(super) fn prepared_on_shared(&self, connection: &mut Connection, id: u32, query: &Query<'_>) -> Shared {
-        let Some(known) = self.belief.statements.find(id) else { return Shared::Never };
+    pub(super) fn prepared_on_pipeline(
+        &self,
+        connection: &mut Connection,
+        id: u32,
+        query: &Query<'_>,
+    ) -> StatementOnPipeline {
+        let Some(known) = self.belief.statements.find(id) else { return StatementOnPipeline::Never };
         let prepared = &known.prepared;
         if !prepared.statement.asks.is_empty()
             || prepared.state.prepare_context() != self.belief.state.prepare_context()
         {
-            return Shared::Never;
+            return StatementOnPipeline::Never;
         }
         let statements = &mut connection.origin.statements;
         let mut out = Outgoing::default();
         if connection.origin.mariadb || known.parameters == 0 {
             if let Some(server_id) = statements.find(&prepared.key) {
-                return Shared::There(server_id);
+                return StatementOnPipeline::There(server_id);
             }
         } else {
             let (wanted, first) = self.client.types_wanted(known, query.request);
             match (statements.find_for(&prepared.key, self.env.handle.id, &wanted), first) {
-                (Some(ForTypes::Typed(server_id)), _) => return Shared::There(server_id),
+                (Some(ForTypes::Typed(server_id)), _) => return StatementOnPipeline::There(server_id),
                 (Some(ForTypes::Untyped(server_id)), Some(first)) => {
                     let state = connection.origin.state.clone();
                     first.give(connection, server_id, &mut out);
                     self.fix_up(connection, &state, &mut out);
-                    return Shared::Lacks(out);
+                    return StatementOnPipeline::Lacks(out);
                 }
-                (Some(ForTypes::Untyped(_)), None) => return Shared::Never,
+                (Some(ForTypes::Untyped(_)), None) => return StatementOnPipeline::Never,
                 // With other types it is another statement.
-                (None, _) if statements.find(&prepared.key).is_some() => return Shared::Never,
+                (None, _) if statements.find(&prepared.key).is_some() => return StatementOnPipeline::Never,
                 (None, _) => {}
             }
         }
         self.env.worker.stats.reprepares.add_one();
         prepare_again(connection, &prepared.statement, &prepared.key, &mut out);
-        Shared::Lacks(out)
+        StatementOnPipeline::Lacks(out)
     }
 }
 

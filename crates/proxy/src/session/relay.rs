@@ -27,7 +27,7 @@ use super::client::Client;
 use super::tracking::{ClientTracking, Hearing};
 use super::write::write_while_alive;
 use crate::outgoing::{Expected, Purpose};
-use crate::pool::{Connection, End};
+use crate::pool::{Connection, ConnectionEnd};
 use crate::sessions::SessionHandle;
 use crate::worker::Worker;
 
@@ -120,12 +120,12 @@ impl Relay<'_> {
                 return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
             }
             Poll::Pending if is_given_up => {
-                self.outcome.end = End::GivenUp;
+                self.outcome.end = ConnectionEnd::GivenUp;
                 return Poll::Ready(Err(RelayError::Server(GIVEN_UP.into())));
             }
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(error)) => {
-                self.outcome.end = End::of(&error);
+                self.outcome.end = ConnectionEnd::of(&error);
                 return Poll::Ready(Err(RelayError::Server(error.to_string())));
             }
             // A client that has left is given a little time, not all that its statement may take.
@@ -134,7 +134,7 @@ impl Relay<'_> {
         worker.busy_poll.note();
         let chunk = buffer.filled();
         if chunk.is_empty() {
-            self.outcome.end = End::Closed;
+            self.outcome.end = ConnectionEnd::Closed;
             return Poll::Ready(Err(RelayError::Server("the server closed the connection".into())));
         }
         let mut inbox = std::mem::take(&mut self.connection.inbox);

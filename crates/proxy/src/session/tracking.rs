@@ -4,17 +4,16 @@
 //! the server's own defaults, or of its own SET of a `session_track_…` variable, and nothing else.
 
 mod late;
+mod reports;
 
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 
 use facts::catalog::Catalog;
 use route::state::StateMap;
 use sql::{Effect, Value};
-use wire::codec::Write;
-use wire::reply::{Change, Ok};
 
 use late::Late;
+use reports::Explicit;
 
 /// The reports that the client wants. Its choice for reports of transactions is part of its state and not here: its backend
 /// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes report more
@@ -32,43 +31,6 @@ pub struct ClientTracking {
     explicit: Cell<Explicit>,
     /// The reports that it has still to hear.
     late: RefCell<Option<Box<Late>>>,
-}
-
-/// A transaction that a statement began, as MySQL tells of it with OFF.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Explicit {
-    #[default]
-    None,
-    Begun,
-    /// WITH CONSISTENT SNAPSHOT: it counts as having read.
-    Snapshot,
-}
-
-impl Explicit {
-    fn text(self) -> &'static [u8] {
-        match self {
-            Explicit::None => b"________",
-            Explicit::Begun => b"T_______",
-            Explicit::Snapshot => b"T_R_____",
-        }
-    }
-
-    /// The transaction after an OK packet with this state.
-    fn after(self, state: &[u8], ok: &Ok<'_>) -> Explicit {
-        if state.first() != Some(&b'T') {
-            return Explicit::None;
-        }
-        // Behind the state of a transaction that begins stands how it began.
-        let began = ok.changes().map_while(Result::ok).find_map(|change| match change {
-            Change::TransactionCharacteristics(text) if !text.is_empty() => Some(text),
-            _ => None,
-        });
-        match (self, began) {
-            (_, Some(text)) if memchr::memmem::find(text, b"CONSISTENT SNAPSHOT").is_some() => Explicit::Snapshot,
-            (_, Some(_)) | (Explicit::None, None) => Explicit::Begun,
-            (before, None) => before,
-        }
-    }
 }
 
 /// `session_track_transaction_info`.
@@ -221,140 +183,6 @@ impl ClientTracking {
         }
         true
     }
-
-    /// The reports in the OK packet of a login into this schema, encoded.
-    pub fn beginning(&self, schema: Option<&str>) -> Vec<u8> {
-        let mut told = Vec::new();
-        if let Some(schema) = schema.filter(|_| self.schema) {
-            let mut data = Vec::new();
-            data.put_lenenc_bytes(schema.as_bytes());
-            told.push(1);
-            told.put_lenenc_bytes(&data);
-        }
-        told
-    }
-
-    /// The reports of an OK packet that answers a question of Sqluice's, but for that about the variable that the question sets: the
-    /// client hears them with a later OK, as the servers of this family would tell them.
-    pub fn note_late(&self, ok: &Ok<'_>, question: Option<&str>, mariadb: bool) {
-        let before = self.explicit.get();
-        let mut reports = self.filter(ok);
-        if let Some(variable) = question {
-            reports = late::without(&reports, variable);
-        }
-        if !reports.is_empty() {
-            let mut late = self.late.borrow_mut();
-            let late = late.get_or_insert_default();
-            late.note(&reports, !mariadb);
-            late.explicit_before.get_or_insert(before);
-        }
-    }
-
-    /// Whether the client has reports still to hear.
-    #[inline]
-    pub fn has_late(&self) -> bool {
-        self.late.borrow().is_some()
-    }
-
-    /// The reports that come with an OK packet to the client, encoded.
-    pub fn told_with(&self, ok: &Ok<'_>) -> Vec<u8> {
-        let told = self.filter(ok);
-        let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&told)) else { return told };
-        // MySQL does not report a transaction that has ended before it was reported.
-        let is_as_before = late.explicit_before == Some(self.explicit.get());
-        let all = late.with(&told);
-        match self.transactions {
-            Some(Transactions::Explicit) if is_as_before => late::without_transaction(&all),
-            _ => all,
-        }
-    }
-
-    /// The choice of the client was another one for a statement's own reply: what it has heard by that one.
-    pub fn heard_by(&mut self, after: ClientTracking) {
-        (self.explicit, self.late) = (after.explicit, after.late);
-    }
-
-    /// The session changes of an OK packet that the client wants to hear, encoded.
-    fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
-        let mut told = Vec::new();
-        let mut charsets = Vec::new();
-        for change in ok.changes().map_while(Result::ok) {
-            let mut data = Vec::new();
-            let kind = match change {
-                Change::Variable { name, value } if self.wants(name) => {
-                    data.put_lenenc_bytes(name);
-                    data.put_lenenc_bytes(value);
-                    0
-                }
-                Change::Schema(name) if self.schema => {
-                    data.put_lenenc_bytes(name);
-                    1
-                }
-                Change::State if self.state => {
-                    data.push(b'1');
-                    2
-                }
-                Change::Gtids(gtids) if self.gtids != Gtids::Off => {
-                    data.push(0);
-                    data.put_lenenc_bytes(gtids);
-                    3
-                }
-                Change::TransactionCharacteristics(text)
-                    if self.transactions.is_none_or(|wanted| wanted == Transactions::Characteristics) =>
-                {
-                    data.put_lenenc_bytes(text);
-                    4
-                }
-                Change::TransactionState(text) => {
-                    let explicit = self.explicit.get().after(text, ok);
-                    let is_news = self.explicit.replace(explicit) != explicit;
-                    match self.transactions {
-                        None | Some(Transactions::State | Transactions::Characteristics) => data.put_lenenc_bytes(text),
-                        Some(Transactions::Explicit) if is_news => data.put_lenenc_bytes(explicit.text()),
-                        Some(Transactions::Explicit | Transactions::Off) => continue,
-                    }
-                    5
-                }
-                Change::Other { kind, data: raw } => {
-                    data.extend_from_slice(raw);
-                    kind
-                }
-                Change::Variable { .. } | Change::Schema(_) | Change::State | Change::Gtids(_) => continue,
-                Change::TransactionCharacteristics(_) => continue,
-            };
-            let start = told.len();
-            told.push(kind);
-            told.put_lenenc_bytes(&data);
-            if let Change::Variable { name, .. } = change
-                && name.starts_with(b"character_set_")
-            {
-                charsets.push((name, start..told.len()));
-            }
-        }
-        let sorted = charsets.is_sorted_by_key(|(name, _)| *name);
-        if sorted { told } else { in_order(&told, charsets) }
-    }
-
-    fn wants(&self, name: &[u8]) -> bool {
-        let mut wanted = self.variables.split(',').map(str::trim);
-        wanted.any(|wanted| wanted == "*" || wanted.as_bytes().eq_ignore_ascii_case(name))
-    }
-}
-
-/// Puts character sets into the order of their names, which is MySQL's and most often MariaDB's: that one goes by the places of
-/// variables in a hash table, which grows by the variables that a connection has reported before, when it reports all.
-fn in_order(told: &[u8], charsets: Vec<(&[u8], Range<usize>)>) -> Vec<u8> {
-    let places: Vec<_> = charsets.iter().map(|(_, place)| place.clone()).collect();
-    let mut by_name = charsets;
-    by_name.sort_unstable_by_key(|(name, _)| *name);
-    let (mut ordered, mut at) = (Vec::with_capacity(told.len()), 0);
-    for (place, (_, moved)) in places.into_iter().zip(by_name) {
-        ordered.extend_from_slice(&told[at..place.start]);
-        ordered.extend_from_slice(&told[moved]);
-        at = place.end;
-    }
-    ordered.extend_from_slice(&told[at..]);
-    ordered
 }
 
 fn is_on(value: &str) -> bool {
@@ -366,119 +194,5 @@ fn gtids(value: &str) -> Gtids {
         "1" | "OWN_GTID" => Gtids::Own,
         "2" | "ALL_GTIDS" => Gtids::All,
         _ => Gtids::Off,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use wire::Status;
-
-    #[test]
-    fn character_sets_are_told_in_the_order_of_their_names() {
-        let names = ["character_set_results", "time_zone", "character_set_client", "character_set_connection"];
-        let mut state = Vec::new();
-        for name in names {
-            let mut data = Vec::new();
-            data.put_lenenc_bytes(name.as_bytes());
-            data.put_lenenc_bytes(b"latin1");
-            state.push(0);
-            state.put_lenenc_bytes(&data);
-        }
-        let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let told = ClientTracking::of_servers(&Catalog::default()).filter(&ok);
-        let ok = Ok { session_state: &told, ..ok };
-        let heard: Vec<_> = ok
-            .changes()
-            .map(|change| match change.unwrap() {
-                Change::Variable { name, .. } => String::from_utf8_lossy(name).into_owned(),
-                change => panic!("{change:?}"),
-            })
-            .collect();
-        assert_eq!(heard, [names[2], "time_zone", names[3], names[0]]);
-    }
-
-    #[test]
-    fn of_transactions_clients_hear_what_they_have_asked_for() {
-        let mut state = Vec::new();
-        for (kind, text) in [(4, "SET TRANSACTION READ ONLY;"), (5, "________")] {
-            let mut data = Vec::new();
-            data.put_lenenc_bytes(text.as_bytes());
-            state.push(kind);
-            state.put_lenenc_bytes(&data);
-        }
-        let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let heard = |tracking: &ClientTracking| {
-            let told = tracking.filter(&ok);
-            Ok { session_state: &told, ..ok }.changes().count()
-        };
-        let mut tracking = ClientTracking::of_servers(&Catalog::default());
-        assert_eq!(tracking.beginning(Some("db")), b"\x01\x03\x02db");
-        let hearing = Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[] };
-        assert!(tracking.beginning(None).is_empty() && !hearing.is_of_any());
-        assert_eq!(heard(&tracking), 2, "the connection has the client's own setting");
-        for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {
-            tracking.hide(true, own, true);
-            assert_eq!(heard(&tracking), expected, "{own:?}");
-        }
-        tracking.hide(true, None, false);
-        let told: Vec<_> = ["T_______", "T_R__sS_", "________", "I_R__s__", "________"]
-            .into_iter()
-            .map(|text| {
-                let state = [&[5, 9, 8][..], text.as_bytes()].concat();
-                !tracking.filter(&Ok { session_state: &state, ..ok }).is_empty()
-            })
-            .collect();
-        assert_eq!(told, [true, false, true, false, false], "MySQL's OFF");
-        let told = [
-            ("T_R_____", "START TRANSACTION WITH CONSISTENT SNAPSHOT;", "T_R_____"),
-            ("T_R___S_", "", ""),
-            ("T_______", "START TRANSACTION;", "T_______"),
-            ("T_R___S_", "START TRANSACTION WITH CONSISTENT SNAPSHOT;", "T_R_____"),
-            ("________", "", "________"),
-            ("T_R___S_", "START TRANSACTION;", "T_______"),
-        ];
-        for (state, began, expected) in told {
-            let mut told = [&[5, 9, 8][..], state.as_bytes()].concat();
-            let mut data = Vec::new();
-            data.put_lenenc_bytes(began.as_bytes());
-            told.push(4);
-            told.put_lenenc_bytes(&data);
-            let heard = tracking.filter(&Ok { session_state: &told, ..ok });
-            assert_eq!(heard.get(3..).unwrap_or_default(), expected.as_bytes(), "{state} {began}");
-        }
-        let set = Effect::Variable { name: TRANSACTION_INFO.into(), value: Value::Literal("'STATE'".into()) };
-        tracking.hide(true, None, true);
-        assert_eq!(
-            tracking.after(&[set], &Catalog::default()).map(|after| heard(&after)),
-            Some(2),
-            "its own from now on"
-        );
-    }
-
-    #[test]
-    fn clients_hear_what_they_would_have_heard() {
-        let mut state = Vec::new();
-        for (name, value) in [("autocommit", "OFF"), ("sql_mode", "ANSI")] {
-            let mut data = Vec::new();
-            data.put_lenenc_bytes(name.as_bytes());
-            data.put_lenenc_bytes(value.as_bytes());
-            state.push(0);
-            state.put_lenenc_bytes(&data);
-        }
-        state.extend([2, 2, 1, b'1']);
-        let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let heard = |tracking: &ClientTracking| {
-            let told = tracking.filter(&ok);
-            let ok = Ok { session_state: &told, ..ok };
-            ok.changes().map(|change| format!("{:?}", change.unwrap())).collect::<Vec<_>>().len()
-        };
-        let mut tracking = ClientTracking::of_servers(&Catalog::default());
-        assert_eq!(heard(&tracking), 1, "autocommit only");
-        assert!(tracking.set("session_track_system_variables", "*,sql_mode"));
-        assert_eq!(heard(&tracking), 2);
-        assert!(tracking.set("session_track_state_change", "1"));
-        assert_eq!(heard(&tracking), 3);
-        assert!(!tracking.set("sql_mode", "''"));
     }
 }

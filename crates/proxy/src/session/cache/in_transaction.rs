@@ -21,7 +21,7 @@ use wire::exchange::{Advance, Event, Exchange};
 use super::super::checksum::Checksum;
 use super::super::query::Query;
 use super::super::relay::{Outcome, Taps};
-use super::super::send::with_flags;
+use super::super::result_end::with_flags;
 use super::super::{Held, Session};
 use crate::session::cluster_session::ClusterSession;
 use route::Pin;

@@ -12,7 +12,7 @@ use wire::errno;
 use super::super::Session;
 use super::super::query::Query;
 use super::super::relay::Outcome;
-use super::may_have_written;
+use super::writes::may_have_written;
 use crate::error::Refusal;
 use route::Route;
 

@@ -65,7 +65,7 @@ impl Session {
         }
         let Some(shown) = sql::shown_messages(text, &self.facts().dialect) else { return false };
         let Some(answer) = chosen(kept, shown, binary, self.client.capabilities) else { return false };
-        self.client.put(&crate::session::send::with_status(answer, self.belief.status));
+        self.client.put(&crate::session::result_end::with_status(answer, self.belief.status));
         self.belief.past.answered(-1);
         self.belief.past.own_messages = 0;
         true

@@ -15,7 +15,7 @@ use crate::pool::Connection;
 use crate::session::belief::Belief;
 use crate::session::client::Request;
 use crate::session::query::{Body, Query};
-use crate::session::send::without_state;
+use crate::session::result_end::without_state;
 use crate::session::write::write;
 use crate::session::{Held, Session};
 

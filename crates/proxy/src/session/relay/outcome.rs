@@ -10,7 +10,7 @@ use wire::{Status, errno};
 
 use super::taps::Taps;
 use crate::error::Refusal;
-use crate::pool::End;
+use crate::pool::ConnectionEnd;
 
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
 const CHANGES_MAX: usize = 4096;
@@ -62,7 +62,7 @@ pub struct Outcome {
     /// It shared a connection with reads of other sessions.
     pub pipelined: bool,
     /// How the connection ended.
-    pub end: End,
+    pub end: ConnectionEnd,
     /// Bytes of the reply reached the client's socket.
     pub delivered: bool,
     /// When the server had what the statement must find, if it was asked to wait for that.

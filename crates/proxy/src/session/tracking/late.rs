@@ -6,7 +6,7 @@
 
 use wire::codec::{Reader, Write};
 
-use super::Explicit;
+use super::reports::Explicit;
 
 /// More reports are not kept: only commits can make so many.
 const REPORTS_BYTES_MAX: usize = 16 * 1024;

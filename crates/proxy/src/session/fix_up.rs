@@ -1,0 +1,167 @@
+//! The fix-up: commands ahead of a statement that give its connection the session's state.
+
+use std::sync::Arc;
+
+use sql::{Asks, Effect, Kind, Value};
+use wire::command::Command;
+use wire::exchange::Expect;
+
+use super::query::{Body, Query};
+use super::relay::{Outcome, Relay, RelayError, Withhold};
+use super::tracking::TRANSACTION_INFO;
+use super::write::write;
+use super::{Held, Session};
+use crate::outgoing::{Outgoing, Purpose};
+use crate::pool::{Connection, Origin};
+use route::Pin;
+use route::state::StateMap;
+
+/// Makes a connection tell all changes of its state.
+const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
+
+/// Makes the flags of replies those of the mode that is in effect.
+const RENEW_MODE_FLAGS: &[u8] = b"SET sql_mode=@@sql_mode";
+
+impl Session {
+    /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
+    /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
+    /// only a reset takes away.
+    pub(super) fn finds_variables_of_others(&self, origin: &Origin, query: &Query<'_>) -> bool {
+        let statement = &query.statement;
+        let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
+        let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
+        if !self.belief.pins.is_empty() {
+            return false;
+        }
+        let once_set =
+            origin.once_set.iter().map(String::as_str).filter(|name| !self.belief.state.has_user_variable(name));
+        let mut names = once_set.chain(origin.state.user_variables_beyond(&self.belief.state)).peekable();
+        if names.peek().is_none() {
+            return false;
+        }
+        if query.may_pin() || !self.facts().autocommit {
+            // Later statements may name them, and find no time for it.
+            return true;
+        }
+        let names_any = statement.asks.contains(Asks::USER_VARIABLES)
+            || statement.effects.iter().any(|effect| matches!(effect, Effect::UserVariable { .. }));
+        if !names_any || only_gives_types && !statement.effects.is_empty() {
+            return false;
+        }
+        let text = match &query.body {
+            Body::OfStatement(_) => None,
+            _ => query.text(),
+        };
+        let Some(text) = text.map(|text| text.bytes.to_ascii_lowercase()) else { return false };
+        let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
+        let quoted = ["@`", "@'", "@\""].into_iter().any(holds);
+        names.any(|name| quoted || holds(&format!("@{name}")))
+    }
+
+    /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
+    /// being in that state from now on: should a fix-up fail, it is closed.
+    pub(super) fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
+        let changes_schema = self.bring_to(connection, wanted, out);
+        if connection.origin.mode_flags_unsure && connection.origin.last_session != self.env.handle.id {
+            connection.origin.mode_flags_unsure = false;
+            out.command(connection, Command::Query, RENEW_MODE_FLAGS, Purpose::Variables, Expect::Results);
+        }
+        changes_schema
+    }
+
+    fn bring_to(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
+        for id in connection.origin.statements.take_closing() {
+            out.command(connection, Command::StmtClose, &id.to_le_bytes(), Purpose::Client, Expect::Nothing);
+        }
+        if self.belief.pins.has(Pin::ExpiredPassword) {
+            // The server takes nothing but a new password, and the connection is the session's alone.
+            return false;
+        }
+        // A session without a schema gets a connection that has one only for what does the same there.
+        connection.origin.in_some_schema |= connection.origin.state.schema().is_some();
+        connection.origin.in_some_schema &= wanted.schema().is_none();
+        if connection.origin.tracks && connection.origin.state.fingerprint() == wanted.fingerprint() {
+            return false;
+        }
+        if connection.origin.unset_variables(wanted) {
+            reset_ahead(connection, out);
+        }
+        let difference = connection.origin.state.difference(wanted);
+        if difference.is_empty() && connection.origin.tracks {
+            return false;
+        }
+        self.env.worker.stats.fix_ups.add_one();
+        if connection.origin.state.variable(TRANSACTION_INFO) != wanted.variable(TRANSACTION_INFO) {
+            connection.origin.tells_characteristics = false;
+        }
+        if difference.reset {
+            reset_ahead(connection, out);
+        }
+        // A reset leaves the schema, but with the server's character set for it instead of its own.
+        let stale = std::mem::take(&mut connection.origin.schema_is_stale);
+        let schema = difference.schema.as_deref().or_else(|| wanted.schema().filter(|_| stale));
+        if let Some(schema) = schema {
+            out.command(connection, Command::InitDb, schema.as_bytes(), Purpose::Schema, Expect::Results);
+        }
+        let chooses_schema = schema.is_some();
+        let mut set = difference.set;
+        if !connection.origin.tracks {
+            set.push_str(if set.is_empty() { "SET " } else { "," });
+            set.push_str(TRACK_EVERYTHING);
+            // It cannot be set inside a transaction, not even by a client that changed what else is tracked.
+            if !connection.origin.mariadb && !self.belief.pins.has(Pin::Transaction) {
+                let wanted = if self.belief.tracking.all_gtids() { "ALL_GTIDS" } else { "OWN_GTID" };
+                set.push_str(&format!(",session_track_gtids={wanted}"));
+            }
+            connection.origin.tracks = true;
+        }
+        if !set.is_empty() {
+            out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
+        }
+        if !difference.set_user.is_empty() {
+            let set = difference.set_user.as_bytes();
+            out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
+        }
+        connection.origin.state = wanted.clone();
+        chooses_schema
+    }
+
+    /// Sends what is in `out` and waits for its replies.
+    pub(super) async fn settle_fix_ups(
+        &mut self,
+        connection: &mut Connection,
+        out: &mut Outgoing,
+    ) -> Result<(), RelayError> {
+        write(connection, &out.bytes).await?;
+        out.bytes.clear();
+        let mut relay = Relay {
+            worker: &self.env.worker,
+            handle: &self.env.handle,
+            client: &mut self.client,
+            connection,
+            pending: std::mem::take(&mut out.pending),
+            tracking: &self.belief.tracking,
+            withhold: Withhold::Nothing,
+            file_allowed: false,
+            hearing: None,
+            prepare_as: 0,
+            keeps_end: false,
+            warnings: None,
+            outcome: &mut Outcome::default(),
+        };
+        relay.run().await
+    }
+
+    /// Brings a connection to the session's state, without a statement.
+    pub(super) async fn bring_to_state(&mut self, held: &mut Held) -> Result<(), RelayError> {
+        let mut out = Outgoing::default();
+        self.fix_up(&mut held.lease, &self.belief.state.clone(), &mut out);
+        self.settle_fix_ups(&mut held.lease, &mut out).await
+    }
+}
+
+/// COM_RESET_CONNECTION ahead of a statement.
+pub(super) fn reset_ahead(connection: &mut Connection, out: &mut Outgoing) {
+    out.command(connection, Command::ResetConnection, &[], Purpose::Reset, Expect::Results);
+    connection.origin.is_reset();
+}

@@ -80,6 +80,7 @@ impl Session {
             Victim::User { name, host } => self.kill_user(request, name.as_deref(), host.as_deref(), how).await,
             Victim::Connection(id) => match id.or_else(|| self.id_to_kill(text)) {
                 Some(id) => self.kill(request, Some(id), how).await,
+                None if holds_query(text) => return None,
                 // The number that an expression gives is one of ours, which a server would take for one of its own.
                 None => {
                     let refusal = Refusal::not_supported("KILL with an expression that only a server can compute");
@@ -289,6 +290,14 @@ impl Session {
     }
 }
 
+/// Whether a server refuses a KILL for what stands in it, or finds no number of Sqluice's there: a subquery or a sequence.
+fn holds_query(text: &[u8]) -> bool {
+    const WORDS: [&str; 4] = ["SELECT", "LASTVAL", "NEXTVAL", "VALUE"];
+    let text = String::from_utf8_lossy(text).to_ascii_uppercase();
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.any(|word| WORDS.contains(&word))
+}
+
 /// Whether a line of SHOW GRANTS makes its account an administrator of connections.
 fn is_admin_grant(grant: &str) -> bool {
     let Some((privileges, _)) = grant.strip_prefix("GRANT ").and_then(|grant| grant.split_once(" ON *.* TO ")) else {
@@ -313,6 +322,18 @@ mod tests {
             ("GRANT ALL PRIVILEGES ON `app`.* TO `app`@`%`", false),
         ] {
             assert_eq!(is_admin_grant(grant), may, "{grant}");
+        }
+    }
+
+    #[test]
+    fn subqueries_and_sequences_are_left_to_servers() {
+        for text in
+            ["KILL (SELECT 1)", "kill lastval(s)", "KILL (('x' IN ( SELECT 1)) MOD 44)", "KILL NEXT VALUE FOR s"]
+        {
+            assert!(holds_query(text.as_bytes()), "{text}");
+        }
+        for text in ["KILL @selected", "KILL 1 + 2", "KILL CONNECTION_ID() + 0"] {
+            assert!(!holds_query(text.as_bytes()), "{text}");
         }
     }
 

@@ -34,6 +34,16 @@ words! {
 }
 
 words! {
+    /// The compression of requests to a collector.
+    OtlpCompression {
+        /// None.
+        Off = "off",
+        /// gzip.
+        Gzip = "gzip",
+    }
+}
+
+words! {
     /// The effect of a sink that cannot take events as fast as they come.
     EventsWhenFull {
         /// Events are lost.
@@ -256,6 +266,8 @@ pub struct EventOtlp {
     pub traces: bool,
     /// The time from push to push of metrics; zero: none.
     pub metrics: Duration,
+    /// The compression of requests.
+    pub compression: OtlpCompression,
 }
 
 /// `[events.kafka.NAME]`

@@ -7,7 +7,7 @@ use crate::parse::secrets;
 use crate::read::{Reader, Table};
 use crate::settings::events as events_keys;
 use crate::settings::events::otlp as keys;
-use crate::{EventOtlp, Secret};
+use crate::{EventOtlp, OtlpCompression, Secret};
 
 /// Most tags that events keep.
 const TAGS_MAX: usize = 16;
@@ -18,6 +18,7 @@ pub(super) fn read(reader: &mut Reader, table: &Table, has_admin: bool) -> Optio
     let endpoint = reader.text(table, &keys::ENDPOINT);
     let (logs, traces) = (reader.flag(table, &keys::LOGS), reader.flag(table, &keys::TRACES));
     let metrics = Duration::from_secs(reader.number(table, &keys::METRICS).into());
+    let compression = reader.choice(table, &keys::COMPRESSION, OtlpCompression::ALL, OtlpCompression::word);
     let header = read_header(reader, table);
     let ca_file = secrets::certificate(reader, table, &keys::CA_FILE).map(|pem| pem.path);
     let endpoint = endpoint?;
@@ -46,7 +47,8 @@ pub(super) fn read(reader: &mut Reader, table: &Table, has_admin: bool) -> Optio
         let message = "without `https` the header is readable on its way";
         reader.warn(table.place(&keys::HEADER), table.key(&keys::HEADER), message);
     }
-    Some(EventOtlp { endpoint, header, ca_file, logs, traces, metrics })
+    let compression = compression.unwrap_or(OtlpCompression::Off);
+    Some(EventOtlp { endpoint, header, ca_file, logs, traces, metrics, compression })
 }
 
 fn read_header(reader: &mut Reader, table: &Table) -> Option<(Arc<str>, Secret)> {
@@ -114,6 +116,8 @@ mod tests {
     fn a_collector_needs_an_address() {
         let (otlp, _) = with("").unwrap();
         assert_eq!((&*otlp.endpoint, otlp.logs, otlp.traces, otlp.header), ("http://h:4318", true, false, None));
+        assert_eq!(otlp.compression, OtlpCompression::Off);
+        assert_eq!(with("compression = \"gzip\"\n").unwrap().0.compression, OtlpCompression::Gzip);
         for (endpoint, error) in [
             ("h:4318", "begins with http://"),
             ("http://", "a host is needed"),
@@ -125,6 +129,7 @@ mod tests {
         }
         for (more, error) in [
             ("logs = false\n", "nothing is sent"),
+            ("compression = \"zip\"\n", "gzip"),
             ("metrics_s = 5\n", "set admin.address"),
             ("header = \"a b\"\nheader_value = \"x\"\n", "the name of a header"),
             ("header = \"a\"\n", "the header has no value"),

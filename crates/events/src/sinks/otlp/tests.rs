@@ -118,7 +118,7 @@ fn request(stream: &mut TcpStream) -> (String, usize) {
 
 fn output(endpoint: String, logs: Option<Takes>) -> OtlpOutput {
     let header = Some(("X-Key".into(), "quiet".into()));
-    let settings = OtlpSettings { endpoint, header, ca_file: None, logs, spans: true };
+    let settings = OtlpSettings { endpoint, header, ca_file: None, gzip: false, logs, spans: true };
     assert!(!format!("{settings:?}").contains("quiet"));
     OtlpOutput::open(&settings).unwrap()
 }
@@ -152,6 +152,27 @@ fn records_and_spans_go_to_their_paths_and_each_is_tried_until_it_is_there() {
     output.write(&batch(), "n1").unwrap_err();
     assert_eq!(output.write(&batch(), "n1").unwrap(), 0, "the records are not sent again");
     assert_eq!(paths(&receiver), ["/v1/logs", "/v1/logs", "/v1/traces", "/v1/traces"]);
+}
+
+#[test]
+fn requests_are_compressed_if_the_operator_wants_it() {
+    let settings = |gzip| OtlpSettings {
+        endpoint: "http://127.0.0.1:1".into(),
+        header: None,
+        ca_file: None,
+        gzip,
+        logs: None,
+        spans: true,
+    };
+    let compresses = |gzip| Collector::new(&settings(gzip)).unwrap().compresses();
+    assert_eq!((compresses(true), compresses(false)), (true, false));
+    let numbered = |seq: u64| line(&LINE.replace("\"seq\":7", &format!("\"seq\":{seq}")));
+    let logs = (0..500).map(|seq| record::log(&numbered(seq), TRACED, seq * 997)).collect();
+    let body = message::logs("n1", logs);
+    let compressed = super::collector::gzip(&body).unwrap();
+    let mut read = Vec::new();
+    flate2::read::GzDecoder::new(&compressed[..]).read_to_end(&mut read).unwrap();
+    assert!(read == body && compressed.len() < body.len() / 8, "{} of {}", compressed.len(), body.len());
 }
 
 #[test]

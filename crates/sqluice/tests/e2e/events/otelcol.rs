@@ -231,6 +231,12 @@ async fn a_collector_reads_records_spans_and_metrics_as_they_are_meant() {
     check_content(Family::MariaDb, "e2e_otelcol", "metrics_s = 1").await;
 }
 
+#[tokio::test]
+#[ignore = "needs the collector that ./dev otelcol builds"]
+async fn a_collector_reads_compressed_requests_as_the_others() {
+    check_content(Family::MariaDb, "e2e_otelcol_gzip", "metrics_s = 1\ncompression = \"gzip\"").await;
+}
+
 /// Nothing is lost while the collector is away for some seconds.
 #[tokio::test]
 #[ignore = "needs the collector that ./dev otelcol builds"]

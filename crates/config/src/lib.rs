@@ -32,7 +32,7 @@ pub use model::{
     Monitor, OtlpCompression, Pem, Pipelines, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay,
     ReplayMode, ReplicationAccount, ReplicationTls, Rule, RuleAccess, RuleCache, RuleLog, RuleRoute, SendPasswords,
     Server, ServerCompression, ServerTls, ServerTlsMode, SinkQueries, Split, SyslogFacility, SyslogProtocol, Tier,
-    TlsMode, TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
+    TlsMode, TlsVersion, TraceKeep, Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -7,7 +7,7 @@ use crate::parse::secrets;
 use crate::read::{Reader, Table};
 use crate::settings::events as events_keys;
 use crate::settings::events::otlp as keys;
-use crate::{EventOtlp, OtlpCompression, Secret};
+use crate::{EventOtlp, Events, OtlpCompression, Secret, TraceKeep};
 
 /// Most tags that events keep.
 const TAGS_MAX: usize = 16;
@@ -98,6 +98,22 @@ pub(super) fn read_sample(reader: &mut Reader, events: &Table, has_spans: bool) 
     sample
 }
 
+/// The queries that become spans at their end.
+pub(super) fn read_keep(reader: &mut Reader, table: &Table, events: &Events) -> TraceKeep {
+    let keep =
+        reader.choice(table, &events_keys::TRACE_KEEP, TraceKeep::ALL, TraceKeep::word).unwrap_or(TraceKeep::Off);
+    let message = match keep {
+        TraceKeep::Off => return keep,
+        _ if !events.has_spans() => "it has no effect without a sink with `traces = true` in [events.otlp.NAME]",
+        TraceKeep::Slow if events.slow.is_zero() => {
+            "without `slow_ms` no query is slow; only those with errors are kept"
+        }
+        TraceKeep::Errors | TraceKeep::Slow => return keep,
+    };
+    reader.warn(table.place(&events_keys::TRACE_KEEP), table.key(&events_keys::TRACE_KEEP), message);
+    keep
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::parsed;
@@ -163,5 +179,15 @@ mod tests {
         }
         let (otlp, warnings) = with("traces = true\n[events]\ntrace_sample = 10\n").unwrap();
         assert!(otlp.traces && !warnings.contains("no effect"), "{warnings}");
+        for (events, warning) in [
+            ("trace_keep = \"errors\"\n", None),
+            ("trace_keep = \"slow\"\n", Some("no query is slow")),
+            ("trace_keep = \"slow\"\nslow_ms = 100\n", None),
+        ] {
+            let (_, warnings) = with(&format!("traces = true\n[events]\n{events}")).unwrap();
+            assert_eq!(warnings.contains("trace_keep"), warning.is_some(), "{warnings}");
+            assert!(warning.is_none_or(|warning| warnings.contains(warning)), "{warnings}");
+        }
+        assert!(with("[events]\ntrace_keep = \"errors\"\n").unwrap().1.contains("`traces = true`"));
     }
 }

@@ -85,6 +85,18 @@ fetch_kafka() {
     fi
 }
 
+# The OpenTelemetry collector, from Go's module proxy, as tools/otelcol/go.sum says.
+build_otelcol() {
+    local go=go
+    has go || [ ! -x /usr/local/go/bin/go ] || go=/usr/local/go/bin/go
+    has "$go" || [ -x "$go" ] || die "./dev otelcol compiles the OpenTelemetry collector and needs Go (https://go.dev/dl)." \
+        "tools/otelcol/go.mod says which version; a Go from 1.21 on fetches that itself."
+    say "Building the OpenTelemetry collector into $OTELCOL_FOLDER (some minutes the first time)"
+    mkdir -p "$OTELCOL_FOLDER"
+    (cd tools/otelcol && "$go" build -mod=readonly -trimpath -ldflags=-s -o "$OTELCOL_FOLDER/otelcol" .) >&2 ||
+        die "the collector cannot be built: see above."
+}
+
 # fetch_debian FOLDER SUITE WHAT PACKAGES MORE [SIZE]: unpacks packages of a release of Debian, with every library that they
 # need, into FOLDER/root; of MORE only the packages themselves. SIZE is for the user.
 fetch_debian() {

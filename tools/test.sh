@@ -46,6 +46,15 @@ command_kafka() {
     cargo test -p sqluice --features kafka --test e2e -- events::kafka
 }
 
+# The sink for OpenTelemetry, with a real collector.
+command_otelcol() {
+    need_test_programs
+    build_otelcol
+    export SQLUICE_OTELCOL=$OTELCOL_FOLDER/otelcol
+    cargo test -p sqluice-events --lib otlp
+    cargo test -p sqluice --test e2e -- --include-ignored events::otlp events::otelcol
+}
+
 # The words of the tests that failed, without the thousands of lines around them; at the end their beginnings alone, so short
 # that a tool which keeps the end of an output keeps all of them.
 tell_failures() {

@@ -29,10 +29,10 @@ pub use model::{
     Config, Consistency, Credential, Donors, Etcd, EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventOtlp,
     EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, EventsWhenFull, Failover, Galera,
     Given, Heartbeat, History, KafkaKey, KafkaSasl, Lease, Listener, ListenerTls, Log, LogFormat, LogMode, Matchers,
-    Monitor, Pem, Pipelines, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay, ReplayMode,
-    ReplicationAccount, ReplicationTls, Rule, RuleAccess, RuleCache, RuleLog, RuleRoute, SendPasswords, Server,
-    ServerCompression, ServerTls, ServerTlsMode, SinkQueries, Split, SyslogFacility, SyslogProtocol, Tier, TlsMode,
-    TlsVersion, Unwritable, User, Warm, WarmStatement, Writers,
+    Monitor, OtlpCompression, Pem, Pipelines, Pool, Promotion, PromotionRule, Proxy, ProxyIn, ProxyOut, Replay,
+    ReplayMode, ReplicationAccount, ReplicationTls, Rule, RuleAccess, RuleCache, RuleLog, RuleRoute, SendPasswords,
+    Server, ServerCompression, ServerTls, ServerTlsMode, SinkQueries, Split, SyslogFacility, SyslogProtocol, Tier,
+    TlsMode, TlsVersion, TraceKeep, Unwritable, User, Warm, WarmStatement, Writers,
 };
 pub use network::Network;
 pub use parse::{Loaded, load, parse};

@@ -55,7 +55,8 @@ pub use cluster::{
 pub use etcd::Etcd;
 pub use events::{
     EventFile, EventKafka, EventKafkaLogin, EventKafkaTls, EventOtlp, EventQueries, EventSink, EventSpool, EventSyslog,
-    EventTarget, EventText, Events, EventsWhenFull, KafkaKey, KafkaSasl, SinkQueries, SyslogFacility, SyslogProtocol,
+    EventTarget, EventText, Events, EventsWhenFull, KafkaKey, KafkaSasl, OtlpCompression, SinkQueries, SyslogFacility,
+    SyslogProtocol, TraceKeep,
 };
 pub use failover::{Failover, Lease, Promotion, PromotionRule, ReplicationAccount, ReplicationTls, Unwritable};
 pub use galera::{Donors, Galera, Writers};

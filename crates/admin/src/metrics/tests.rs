@@ -441,3 +441,46 @@ fn alarms_and_the_dashboard_name_metrics_that_are_there() {
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
 }
+
+/// Each metric has a panel, so that a new one gets its own.
+#[test]
+fn the_dashboard_shows_every_metric() {
+    let shown = names_in(include_str!("../../../../monitoring/grafana.json"));
+    let missing: Vec<&str> = METRICS.iter().map(|metric| metric.name).filter(|name| !shown.contains(*name)).collect();
+    assert!(missing.is_empty(), "monitoring/grafana.json has no panel for {missing:?}");
+}
+
+/// Expressions and legends of the dashboard use labels that their metrics have, and panels do not cover each other.
+#[test]
+fn the_dashboard_uses_labels_that_are_there() {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../monitoring/grafana.json")).unwrap();
+    let mut taken = BTreeSet::new();
+    for panel in dashboard["panels"].as_array().unwrap() {
+        let title = panel["title"].as_str().unwrap();
+        let at = |side: &str| panel["gridPos"][side].as_u64().unwrap();
+        for x in at("x")..at("x") + at("w") {
+            assert!(
+                x < 24 && (at("y")..at("y") + at("h")).all(|y| taken.insert((x, y))),
+                "{title} covers another panel"
+            );
+        }
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let (expression, legend) = (target["expr"].as_str().unwrap(), target["legendFormat"].as_str().unwrap());
+            let names = names_in(expression);
+            let metrics = METRICS.iter().filter(|metric| names.contains(metric.name));
+            let known: BTreeSet<&str> =
+                metrics.flat_map(|metric| metric.labels).copied().chain(["instance", "le"]).collect();
+            let by = expression.split("by (").skip(1).filter_map(|rest| rest.split(')').next());
+            let grouped: BTreeSet<&str> = by.flat_map(|labels| labels.split(',')).map(str::trim).collect();
+            let in_legend = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+            for label in grouped.iter().copied().chain(in_legend.clone()) {
+                assert!(known.contains(label), "{title}: no metric of {expression} has the label {label}");
+            }
+            // Without a function the series keeps its labels.
+            let is_grouped = expression.contains('(');
+            let lost: Vec<&str> = in_legend.filter(|label| is_grouped && !grouped.contains(label)).collect();
+            assert!(lost.is_empty(), "{title}: {expression} keeps no label {lost:?}");
+        }
+    }
+}

@@ -34,6 +34,28 @@ words! {
 }
 
 words! {
+    /// The compression of requests to a collector.
+    OtlpCompression {
+        /// None.
+        Off = "off",
+        /// gzip.
+        Gzip = "gzip",
+    }
+}
+
+words! {
+    /// The queries that become spans at their end, though neither their client nor the sample has chosen them.
+    TraceKeep {
+        /// None.
+        Off = "off",
+        /// Those that end in an error.
+        Errors = "errors",
+        /// The same, and slow ones.
+        Slow = "slow",
+    }
+}
+
+words! {
     /// The effect of a sink that cannot take events as fast as they come.
     EventsWhenFull {
         /// Events are lost.
@@ -168,6 +190,8 @@ pub struct Events {
     pub tags: Vec<Arc<str>>,
     /// Of the queries without a trace, one in so many begins one; 0: none.
     pub trace_sample: u32,
+    /// The queries that become spans besides.
+    pub trace_keep: TraceKeep,
     /// The spool.
     pub spool: Option<EventSpool>,
     /// The sinks by their names: `file`, `files.NAME`, `stdout`, `syslog.NAME`, `kafka.NAME`, `otlp.NAME`.
@@ -256,6 +280,8 @@ pub struct EventOtlp {
     pub traces: bool,
     /// The time from push to push of metrics; zero: none.
     pub metrics: Duration,
+    /// The compression of requests.
+    pub compression: OtlpCompression,
 }
 
 /// `[events.kafka.NAME]`

@@ -13,7 +13,7 @@ use crate::settings::Setting;
 use crate::settings::events as keys;
 use crate::{
     EventFile, EventQueries, EventSink, EventSpool, EventSyslog, EventTarget, EventText, Events, EventsWhenFull,
-    Secret, SinkQueries, SyslogFacility, SyslogProtocol, patterns, suggest,
+    Secret, SinkQueries, SyslogFacility, SyslogProtocol, TraceKeep, patterns, suggest,
 };
 
 /// Most sinks.
@@ -45,11 +45,24 @@ pub(super) fn read(reader: &mut Reader, root: &Table, has_admin: bool) -> Events
         let message = "a sink with `text = \"hmac\"` needs a key, as in hmac_key_file = \"/etc/sqluice/hmac-key\"";
         reader.problem(table.place(&keys::HMAC_KEY), table.key(&keys::HMAC_KEY), message);
     }
-    let (tags, trace_sample) = (otlp::read_tags(reader, &table), 0);
-    let events =
-        Events { queries, slow, sample, node, when_full, wait_max, hmac_key, tags, trace_sample, spool, sinks };
+    let (tags, trace_sample, trace_keep) = (otlp::read_tags(reader, &table), 0, TraceKeep::Off);
+    let events = Events {
+        queries,
+        slow,
+        sample,
+        node,
+        when_full,
+        wait_max,
+        hmac_key,
+        tags,
+        trace_sample,
+        trace_keep,
+        spool,
+        sinks,
+    };
     let trace_sample = otlp::read_sample(reader, &table, events.has_spans());
-    Events { trace_sample, ..events }
+    let trace_keep = otlp::read_keep(reader, &table, &events);
+    Events { trace_sample, trace_keep, ..events }
 }
 
 fn read_hmac_key(reader: &mut Reader, table: &Table) -> Option<Secret> {
@@ -231,6 +244,7 @@ mod tests {
             hmac_key: None,
             tags: events.tags.clone(),
             trace_sample: 0,
+            trace_keep: TraceKeep::Off,
             spool: None,
             sinks: BTreeMap::new(),
         };

@@ -4,7 +4,7 @@ pub mod kafka;
 pub mod otlp;
 
 use super::{Form, Kind, Section, Setting, Unit, Word, count, limit, live, millis, whole};
-use crate::{EventQueries, EventText, EventsWhenFull, SinkQueries, SyslogFacility, SyslogProtocol};
+use crate::{EventQueries, EventText, EventsWhenFull, SinkQueries, SyslogFacility, SyslogProtocol, TraceKeep};
 
 /// Most masks of a sink.
 pub const MASKS_MAX: usize = 64;
@@ -26,6 +26,7 @@ pub static EVENTS: Section = Section {
         &NODE,
         &TAGS,
         &TRACE_SAMPLE,
+        &TRACE_KEEP,
         &WHEN_FULL,
         &WAIT_MAX,
         &HMAC_KEY,
@@ -89,6 +90,20 @@ pub static TRACE_SAMPLE: Setting = limit(
     "off",
     "Of the queries that come without a trace, one in so many begins a trace of its own. It needs a sink with `traces` \
      (`[events.otlp.NAME]`).",
+);
+/// `trace_keep`
+pub static TRACE_KEEP: Setting = live(
+    "trace_keep",
+    Kind::Choice {
+        default: Some(TraceKeep::Off.word()),
+        words: &[
+            Word::new(TraceKeep::Off.word(), "none"),
+            Word::new(TraceKeep::Errors.word(), "those that end in an error"),
+            Word::new(TraceKeep::Slow.word(), "the same, and those that take `slow_ms` or longer"),
+        ],
+    },
+    "The queries that become spans although their client does not record the trace, and `trace_sample` has not chosen \
+     them. Sqluice decides at the end of the query. It needs a sink with `traces` (`[events.otlp.NAME]`).",
 );
 /// `when_full`
 pub static WHEN_FULL: Setting = live(

@@ -38,6 +38,8 @@ pub struct OtlpSettings {
     pub header: Option<(String, String)>,
     /// Certificates of authorities for `https`; `None` is the system's.
     pub ca_file: Option<PathBuf>,
+    /// Requests are compressed.
+    pub gzip: bool,
     /// The queries that become log records; `None`: no event does. With [`OtlpSettings::spans`] the sink itself takes all.
     pub logs: Option<Takes>,
     /// Queries of recorded traces become spans.
@@ -46,12 +48,13 @@ pub struct OtlpSettings {
 
 impl fmt::Debug for OtlpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtlpSettings { endpoint, header, ca_file, logs, spans } = self;
+        let OtlpSettings { endpoint, header, ca_file, gzip, logs, spans } = self;
         let header = header.as_ref().map(|(name, _)| name);
         f.debug_struct("OtlpSettings")
             .field("endpoint", endpoint)
             .field("header", &header)
             .field("ca_file", ca_file)
+            .field("gzip", gzip)
             .field("logs", logs)
             .field("spans", spans)
             .finish()

@@ -43,18 +43,19 @@ impl Found {
 }
 
 impl Session {
-    /// The trace and the tags that a query came with; `None` if it has neither. A query without a trace may begin one.
-    pub(super) fn trace_of(&self, query: &impl Finished) -> Option<Box<Trace>> {
+    /// The trace and the tags that a query came with; `None` if it has neither. A query without a trace may begin one. If its end is a
+    /// reason to keep it, it gets spans in any case.
+    pub(super) fn trace_of(&self, query: &impl Finished, is_kept: bool) -> Option<Box<Trace>> {
         let traces = &self.env.worker.events.traces;
         let mut found = Found { wanted: traces.tags(), parent: None, tags: Vec::new() };
         self.find_trace(query, &mut found);
         let Found { parent, tags, .. } = found;
         let (trace_id, caller, spans) = match parent {
             Some(TraceParent { trace_id, span_id, sampled }) => {
-                (Some(trace_id), Some(span_id), sampled && traces.makes_spans())
+                (Some(trace_id), Some(span_id), (sampled || is_kept) && traces.makes_spans())
             }
             None => {
-                let begun = traces.begin();
+                let begun = traces.begin(is_kept);
                 (begun, None, begun.is_some())
             }
         };

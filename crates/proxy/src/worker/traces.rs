@@ -5,6 +5,8 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use config::TraceKeep;
+
 /// The operator's choice.
 #[derive(Debug, Default)]
 pub struct Traces {
@@ -12,6 +14,10 @@ pub struct Traces {
     spans: Cell<bool>,
     /// Of queries without a trace, one in so many begins one; 0 is none.
     sample: Cell<u32>,
+    /// Queries with errors get spans at their end.
+    keep_errors: Cell<bool>,
+    /// Slow queries do as well.
+    keep_slow: Cell<bool>,
     /// Names of tags that events keep.
     tags: RefCell<Rc<[Arc<str>]>>,
     /// Queries without a trace.
@@ -25,6 +31,8 @@ impl Traces {
     pub fn take_settings(&self, settings: &config::Events) {
         self.spans.set(settings.has_spans());
         self.sample.set(settings.trace_sample);
+        self.keep_errors.set(settings.trace_keep != TraceKeep::Off);
+        self.keep_slow.set(settings.trace_keep == TraceKeep::Slow);
         self.tags.replace(settings.tags.iter().cloned().collect());
     }
 
@@ -34,15 +42,20 @@ impl Traces {
         self.spans.get()
     }
 
+    /// Whether a query gets spans because of its end.
+    pub fn keeps(&self, failed: bool, slow: bool) -> bool {
+        self.spans.get() && (failed && self.keep_errors.get() || slow && self.keep_slow.get())
+    }
+
     /// Names of tags that events keep.
     pub fn tags(&self) -> Rc<[Arc<str>]> {
         self.tags.borrow().clone()
     }
 
-    /// The id of the trace that the next query without one begins, if it is its turn.
-    pub fn begin(&self) -> Option<[u8; 16]> {
+    /// The id of the trace that the next query without one begins, if it is its turn, or if the query is kept.
+    pub fn begin(&self, is_kept: bool) -> Option<[u8; 16]> {
         let sample = u64::from(self.sample.get());
-        if sample == 0 || !self.spans.get() {
+        if !self.spans.get() || sample == 0 && !is_kept {
             return None;
         }
         let count = self.count.get().wrapping_add(1);
@@ -51,6 +64,7 @@ impl Traces {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&half(0));
         id[8..].copy_from_slice(&half(1));
-        count.is_multiple_of(sample).then_some(id)
+        // Nothing but 0 is a multiple of 0.
+        (is_kept || count.is_multiple_of(sample)).then_some(id)
     }
 }

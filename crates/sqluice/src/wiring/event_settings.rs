@@ -109,6 +109,7 @@ fn otlp_settings(otlp: &EventOtlp, logs: Option<Takes>) -> OtlpSettings {
         endpoint: otlp.endpoint.as_ref().to_owned(),
         header: otlp.header.as_ref().map(|(name, value)| (name.as_ref().to_owned(), text(value))),
         ca_file: otlp.ca_file.clone(),
+        gzip: otlp.compression == config::OtlpCompression::Gzip,
         logs,
         spans: otlp.traces,
     }

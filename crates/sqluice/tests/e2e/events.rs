@@ -5,6 +5,7 @@ mod collector;
 mod figures;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod otelcol;
 mod otlp;
 mod receiver;
 mod redaction;

@@ -125,6 +125,23 @@ async fn prometheus_own_checker_accepts_the_page_and_the_alarm_rules() {
     assert!(metrics.sum("process_open_fds", &[]) > 5.0);
     assert_eq!(metrics.sum("sqluice_listener_sessions", &[]), 1.0);
     promtool(&["check", "metrics"], &page);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dashboard.yml");
+    std::fs::write(&path, dashboard_rules()).unwrap();
+    promtool(&["check", "rules", path.to_str().unwrap()], "");
     promtool(&["check", "rules", "alerts.yml"], "");
     promtool(&["test", "rules", "alerts_test.yml"], "");
+}
+
+/// The expressions of the dashboard as rules, which promtool can parse.
+fn dashboard_rules() -> String {
+    let dashboard: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../monitoring/grafana.json")).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array());
+    let mut rules = String::from("groups:\n- name: dashboard\n  rules:\n");
+    for (at, target) in targets.flatten().enumerate() {
+        let expression = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
+        rules += &format!("  - {{record: \"panel:{at}\", expr: {}}}\n", serde_json::Value::from(expression));
+    }
+    rules
 }

@@ -7,7 +7,7 @@ use crate::parse::secrets;
 use crate::read::{Reader, Table};
 use crate::settings::events as events_keys;
 use crate::settings::events::otlp as keys;
-use crate::{EventOtlp, Secret};
+use crate::{EventOtlp, Events, OtlpCompression, Secret, TraceKeep};
 
 /// Most tags that events keep.
 const TAGS_MAX: usize = 16;
@@ -18,6 +18,7 @@ pub(super) fn read(reader: &mut Reader, table: &Table, has_admin: bool) -> Optio
     let endpoint = reader.text(table, &keys::ENDPOINT);
     let (logs, traces) = (reader.flag(table, &keys::LOGS), reader.flag(table, &keys::TRACES));
     let metrics = Duration::from_secs(reader.number(table, &keys::METRICS).into());
+    let compression = reader.choice(table, &keys::COMPRESSION, OtlpCompression::ALL, OtlpCompression::word);
     let header = read_header(reader, table);
     let ca_file = secrets::certificate(reader, table, &keys::CA_FILE).map(|pem| pem.path);
     let endpoint = endpoint?;
@@ -46,7 +47,8 @@ pub(super) fn read(reader: &mut Reader, table: &Table, has_admin: bool) -> Optio
         let message = "without `https` the header is readable on its way";
         reader.warn(table.place(&keys::HEADER), table.key(&keys::HEADER), message);
     }
-    Some(EventOtlp { endpoint, header, ca_file, logs, traces, metrics })
+    let compression = compression.unwrap_or(OtlpCompression::Off);
+    Some(EventOtlp { endpoint, header, ca_file, logs, traces, metrics, compression })
 }
 
 fn read_header(reader: &mut Reader, table: &Table) -> Option<(Arc<str>, Secret)> {
@@ -96,6 +98,22 @@ pub(super) fn read_sample(reader: &mut Reader, events: &Table, has_spans: bool) 
     sample
 }
 
+/// The queries that become spans at their end.
+pub(super) fn read_keep(reader: &mut Reader, table: &Table, events: &Events) -> TraceKeep {
+    let keep =
+        reader.choice(table, &events_keys::TRACE_KEEP, TraceKeep::ALL, TraceKeep::word).unwrap_or(TraceKeep::Off);
+    let message = match keep {
+        TraceKeep::Off => return keep,
+        _ if !events.has_spans() => "it has no effect without a sink with `traces = true` in [events.otlp.NAME]",
+        TraceKeep::Slow if events.slow.is_zero() => {
+            "without `slow_ms` no query is slow; only those with errors are kept"
+        }
+        TraceKeep::Errors | TraceKeep::Slow => return keep,
+    };
+    reader.warn(table.place(&events_keys::TRACE_KEEP), table.key(&events_keys::TRACE_KEEP), message);
+    keep
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::parsed;
@@ -114,6 +132,8 @@ mod tests {
     fn a_collector_needs_an_address() {
         let (otlp, _) = with("").unwrap();
         assert_eq!((&*otlp.endpoint, otlp.logs, otlp.traces, otlp.header), ("http://h:4318", true, false, None));
+        assert_eq!(otlp.compression, OtlpCompression::Off);
+        assert_eq!(with("compression = \"gzip\"\n").unwrap().0.compression, OtlpCompression::Gzip);
         for (endpoint, error) in [
             ("h:4318", "begins with http://"),
             ("http://", "a host is needed"),
@@ -125,6 +145,7 @@ mod tests {
         }
         for (more, error) in [
             ("logs = false\n", "nothing is sent"),
+            ("compression = \"zip\"\n", "gzip"),
             ("metrics_s = 5\n", "set admin.address"),
             ("header = \"a b\"\nheader_value = \"x\"\n", "the name of a header"),
             ("header = \"a\"\n", "the header has no value"),
@@ -158,5 +179,15 @@ mod tests {
         }
         let (otlp, warnings) = with("traces = true\n[events]\ntrace_sample = 10\n").unwrap();
         assert!(otlp.traces && !warnings.contains("no effect"), "{warnings}");
+        for (events, warning) in [
+            ("trace_keep = \"errors\"\n", None),
+            ("trace_keep = \"slow\"\n", Some("no query is slow")),
+            ("trace_keep = \"slow\"\nslow_ms = 100\n", None),
+        ] {
+            let (_, warnings) = with(&format!("traces = true\n[events]\n{events}")).unwrap();
+            assert_eq!(warnings.contains("trace_keep"), warning.is_some(), "{warnings}");
+            assert!(warning.is_none_or(|warning| warnings.contains(warning)), "{warnings}");
+        }
+        assert!(with("[events]\ntrace_keep = \"errors\"\n").unwrap().1.contains("`traces = true`"));
     }
 }

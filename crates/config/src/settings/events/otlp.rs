@@ -1,7 +1,8 @@
 //! `[events.otlp.NAME]`
 
-use super::super::{Form, Kind, Section, Setting, Unit, live, whole};
+use super::super::{Form, Kind, Section, Setting, Unit, Word, live, whole};
 use super::{MASK, MASK_FIELDS, SINK_QUERIES, TEXT};
+use crate::OtlpCompression;
 
 /// `otlp` of the events
 pub static OTLP: Section = Section {
@@ -14,6 +15,7 @@ pub static OTLP: Section = Section {
         &LOGS,
         &TRACES,
         &METRICS,
+        &COMPRESSION,
         &SINK_QUERIES,
         &TEXT,
         &MASK,
@@ -54,6 +56,18 @@ pub static METRICS: Setting = whole(
     3600,
     Some("off"),
     "The metrics of the page `/metrics` are sent each time that so many seconds have passed. It needs `admin.address`.",
+);
+/// `compression`
+pub static COMPRESSION: Setting = live(
+    "compression",
+    Kind::Choice {
+        default: Some(OtlpCompression::Off.word()),
+        words: &[
+            Word::new(OtlpCompression::Off.word(), "none"),
+            Word::new(OtlpCompression::Gzip.word(), "gzip, with the header `Content-Encoding`"),
+        ],
+    },
+    "The compression of requests. It saves bytes on the network, and costs CPU time of the sink's thread.",
 );
 /// `header`
 pub static HEADER: Setting = live(

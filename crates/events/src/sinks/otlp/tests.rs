@@ -95,8 +95,9 @@ fn collector(answers: Vec<&'static str>) -> (String, Receiver<(String, usize)>) 
         for answer in answers {
             let (mut stream, _) = listener.accept().unwrap();
             sender.send(request(&mut stream)).unwrap();
-            let more = "content-length: 0\r\nconnection: close\r\n\r\n";
-            stream.write_all(format!("HTTP/1.1 {answer}\r\n{more}").as_bytes()).unwrap();
+            let (head, body) = answer.split_once("\n\n").unwrap_or((answer, ""));
+            let more = format!("content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+            stream.write_all(format!("HTTP/1.1 {head}\r\n{more}").as_bytes()).unwrap();
         }
     });
     (address, receiver)
@@ -117,7 +118,7 @@ fn request(stream: &mut TcpStream) -> (String, usize) {
 
 fn output(endpoint: String, logs: Option<Takes>) -> OtlpOutput {
     let header = Some(("X-Key".into(), "quiet".into()));
-    let settings = OtlpSettings { endpoint, header, ca_file: None, logs, spans: true };
+    let settings = OtlpSettings { endpoint, header, ca_file: None, gzip: false, logs, spans: true };
     assert!(!format!("{settings:?}").contains("quiet"));
     OtlpOutput::open(&settings).unwrap()
 }
@@ -154,12 +155,45 @@ fn records_and_spans_go_to_their_paths_and_each_is_tried_until_it_is_there() {
 }
 
 #[test]
+fn requests_are_compressed_if_the_operator_wants_it() {
+    let settings = |gzip| OtlpSettings {
+        endpoint: "http://127.0.0.1:1".into(),
+        header: None,
+        ca_file: None,
+        gzip,
+        logs: None,
+        spans: true,
+    };
+    let compresses = |gzip| Collector::new(&settings(gzip)).unwrap().compresses();
+    assert_eq!((compresses(true), compresses(false)), (true, false));
+    let numbered = |seq: u64| line(&LINE.replace("\"seq\":7", &format!("\"seq\":{seq}")));
+    let logs = (0..500).map(|seq| record::log(&numbered(seq), TRACED, seq * 997)).collect();
+    let body = message::logs("n1", logs);
+    let compressed = super::collector::gzip(&body).unwrap();
+    let mut read = Vec::new();
+    flate2::read::GzDecoder::new(&compressed[..]).read_to_end(&mut read).unwrap();
+    assert!(read == body && compressed.len() < body.len() / 8, "{} of {}", compressed.len(), body.len());
+}
+
+#[test]
 fn a_refused_record_is_found_and_becomes_a_gap() {
-    let bad = "400 Bad Request";
-    let (address, receiver) = collector(vec![bad, "200 OK", bad, "200 OK", bad]);
+    for bad in ["400 Bad Request", "500 Internal Server Error"] {
+        let (address, receiver) = collector(vec![bad, "200 OK", bad, "200 OK", bad]);
+        let mut output = output(address, Some(Takes::All));
+        assert_eq!(output.write(&batch(), "n1").unwrap(), 1);
+        assert_eq!(paths(&receiver).len(), 5, "both, the first, the second, its gap, and the spans, which are lost");
+    }
+}
+
+/// A partial success is a success, and the request must not be sent again.
+#[test]
+fn records_that_a_collector_rejects_are_counted_and_not_sent_again() {
+    // partial_success { rejected: 1, error_message: "no" }
+    let partial = "200 OK\n\n\u{a}\u{6}\u{8}\u{1}\u{12}\u{2}no";
+    let (address, receiver) = collector(vec![partial, "202 Accepted"]);
     let mut output = output(address, Some(Takes::All));
     assert_eq!(output.write(&batch(), "n1").unwrap(), 1);
-    assert_eq!(paths(&receiver).len(), 5, "both, the first, the second, its gap, and the spans, which are lost");
+    assert_eq!(paths(&receiver), ["/v1/logs", "/v1/traces"]);
 }
 
 #[test]

@@ -146,6 +146,45 @@ async fn recorded_traces_are_events_and_others_are_sampled() {
     assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len(), "each has a trace of its own");
 }
 
+/// The end of a query decides: slow and failed ones become spans, also in traces that their client does not record.
+#[tokio::test]
+async fn slow_and_failed_queries_keep_their_traces() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = Collector::start();
+    let address = format!("http://127.0.0.1:{}", collector.port);
+    let events = "queries = \"off\"\nslow_ms = 200\ntrace_keep = \"slow\"";
+    let more = sections(folder.path(), &address, events, "logs = false");
+    let mut front = start_with(Family::MariaDb, "e2e_otlp_kept", &more).await;
+    let mut client = crate::statements::within(&front, "e2e_otlp_kept").await;
+    let unrecorded = format!("/*traceparent='{}'*/", parent(CALLER, "00"));
+    all(&mut client, &format!("SELECT id FROM items {unrecorded}")).await;
+    all(&mut client, "SELECT v FROM items").await;
+    all(&mut client, &format!("SELECT SLEEP(0.25), v FROM items WHERE id = 1 {unrecorded}")).await;
+    assert_eq!(error(&mut client, "SELECT 1 FROM missing").await.0, 1146);
+    let kept = async |form: &'static str| {
+        until(form, async || Some(spans(&collector, form)).filter(|spans| spans.len() == 4)).await.remove(0)
+    };
+    let slow = kept("SELECT SLEEP(?), v FROM items WHERE id = ?").await;
+    assert_eq!((&slow.trace_id, &slow.parent_span_id), (&decoded(TRACE), &decoded(CALLER)));
+    let failed = kept("SELECT ? FROM missing").await;
+    assert!(failed.trace_id.len() == 16 && failed.trace_id != slow.trace_id && failed.parent_span_id.is_empty());
+    assert!(["SELECT id FROM items", "SELECT v FROM items"].iter().all(|form| spans(&collector, form).is_empty()));
+
+    let text = more.replace("\"slow\"", "\"errors\"");
+    front.reload(|setup| setup.more = text);
+    until("a slow query that is not kept", async || {
+        let before = collector.got.lock().unwrap().spans.len();
+        all(&mut client, "SELECT SLEEP(0.25), id FROM items WHERE id = 1").await;
+        assert_eq!(error(&mut client, "SELECT 1, 2 FROM missing").await.0, 1146);
+        until("the failed one", async || (collector.got.lock().unwrap().spans.len() > before).then_some(())).await;
+        let got = collector.got.lock().unwrap();
+        let newest = got.spans[before..].iter().filter(|span| span.name == "query");
+        let forms = newest.map(|span| attributes(&span.attributes)["db.query.text"].clone());
+        forms.eq(["SELECT ?, ? FROM missing"]).then_some(())
+    })
+    .await;
+}
+
 /// The page of metrics goes to a collector as well, with the same names and values.
 #[tokio::test]
 async fn metrics_are_pushed() {

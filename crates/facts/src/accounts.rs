@@ -113,7 +113,12 @@ pub struct Account {
     pub expired: bool,
     /// The demand on its clients' TLS.
     pub tls: TlsDemand,
+    /// The `max_statement_time` that its sessions begin with, as SET takes it, unless it is the server's (MariaDB).
+    pub statement_time: Option<Arc<str>>,
 }
+
+/// The value of a variable that is not known: no session has it, so each sets its own.
+pub const UNSURE: &str = "?";
 
 /// A snapshot of the accounts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,6 +144,17 @@ impl Accounts {
     /// which accounts there are.
     pub fn may_know(&self, user: &str) -> bool {
         !self.readable || self.accounts.iter().any(|account| account.user.is_empty() || *account.user == *user)
+    }
+
+    /// The `max_statement_time` of a connection that has logged in as this user, unless it is the server's. The server chooses the account
+    /// by Sqluice's address: where the user's accounts differ, the value is [`UNSURE`].
+    pub fn statement_time(&self, user: &str) -> Option<&str> {
+        let mut of_user = self.accounts.iter().filter(|account| account.user.is_empty() || *account.user == *user);
+        let first = of_user.next()?.statement_time.as_deref();
+        match of_user.any(|other| other.statement_time.as_deref() != first) {
+            true => Some(UNSURE),
+            false => first,
+        }
     }
 
     /// The account that the server would choose for this user from this address (`None` is a local socket).

@@ -137,6 +137,14 @@ impl StateMap {
         self
     }
 
+    /// The same for an account with a `max_statement_time` of its own, until that is set or the session is reset (MariaDB).
+    pub fn with_statement_time(mut self, of_account: Option<&str>) -> StateMap {
+        if let Some(seconds) = of_account {
+            self.set_variable("max_statement_time", seconds);
+        }
+        self
+    }
+
     /// A number that is equal for equal states.
     #[inline]
     pub fn fingerprint(&self) -> u64 {

@@ -12,8 +12,8 @@ const MARIADB: &str = "SELECT Host, User, Priv, @@default_password_lifetime AS D
 /// The view of MariaDB, for who may read it but not the table below it; it does not tell which accounts are locked, and
 /// of several ways to log in it tells one.
 const MARIADB_VIEW: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, \
-     ssl_cipher, x509_issuer, x509_subject, 'N' AS account_locked, password_expired AS Expired FROM mysql.user \
-     WHERE is_role = 'N'";
+     ssl_cipher, x509_issuer, x509_subject, 'N' AS account_locked, password_expired AS Expired, max_statement_time \
+     FROM mysql.user WHERE is_role = 'N'";
 const MYSQL: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject, \
      account_locked, IF(password_expired = 'Y' OR (COALESCE(password_lifetime, @@default_password_lifetime) > 0 AND \
      password_last_changed + INTERVAL COALESCE(password_lifetime, @@default_password_lifetime) DAY < NOW()), 'Y', 'N') \
@@ -76,6 +76,7 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
             x509_subject: &text("x509_subject"),
             locked: text("account_locked").eq_ignore_ascii_case("y"),
             expired: text("Expired").eq_ignore_ascii_case("y"),
+            max_statement_time: &text("max_statement_time"),
         };
         accounts.push(row.account());
     }

@@ -39,6 +39,8 @@ pub struct UserRow<'a> {
     pub locked: bool,
     /// The password has expired, by command or by age.
     pub expired: bool,
+    /// `max_statement_time` in seconds, which MariaDB has; empty or 0 if the account has none.
+    pub max_statement_time: &'a str,
 }
 
 impl UserRow<'_> {
@@ -62,6 +64,7 @@ impl UserRow<'_> {
                     subject: self.x509_subject.into(),
                 },
             },
+            statement_time: statement_time(self.max_statement_time.parse().unwrap_or_default()),
         }
     }
 }
@@ -93,7 +96,7 @@ impl PasswordAge {
 /// The JSON keys are those that the server itself writes: `plugin`, `authentication_string`, `auth_or` (further
 /// ways, of which an empty object stands for the outer `plugin`), `account_locked`, `ssl_type` (0 none, 1 ANY,
 /// 2 X509, 3 SPECIFIED), `password_last_changed` (seconds; 0 is expired), `password_lifetime` (days; -1 is the server's
-/// default, 0 no end), `is_role`.
+/// default, 0 no end), `max_statement_time` (seconds), `is_role`.
 ///
 /// # Errors
 /// `Priv` is no JSON object; the text names the account.
@@ -136,7 +139,13 @@ pub fn from_global_priv(host: &str, user: &str, privileges: &str, age: PasswordA
                 }
             }
         },
+        statement_time: statement_time(object.get("max_statement_time").and_then(Value::as_f64).unwrap_or_default()),
     }))
+}
+
+/// Seconds in the form of the variable.
+fn statement_time(seconds: f64) -> Option<Arc<str>> {
+    (seconds > 0.0).then(|| format!("{seconds:.6}").into())
 }
 
 fn verifier(plugin: &str, authentication: &str) -> Verifier {

@@ -8,6 +8,7 @@ fn accounts(names: &[(&str, &str)]) -> Accounts {
         locked: false,
         expired: false,
         tls: TlsDemand::None,
+        statement_time: None,
     };
     Accounts::sorted(1, true, names.iter().map(account).collect())
 }
@@ -125,4 +126,19 @@ proptest::proptest! {
         }
         assert_eq!(like(pattern.as_bytes(), text.as_bytes()), slow(pattern.as_bytes(), text.as_bytes()));
     }
+}
+
+#[test]
+fn a_connection_has_the_statement_time_of_its_user_if_all_accounts_agree() {
+    let mut accounts = accounts(&[("app", "%"), ("app", "10.0.0.1"), ("other", "%")]);
+    assert_eq!(accounts.statement_time("app"), None);
+    let limit = |accounts: &mut Accounts, host: &str| {
+        let account = accounts.accounts.iter_mut().find(|account| *account.user == *"app" && *account.host == *host);
+        account.unwrap().statement_time = Some("2.000000".into());
+    };
+    limit(&mut accounts, "%");
+    assert_eq!(accounts.statement_time("app"), Some(UNSURE));
+    limit(&mut accounts, "10.0.0.1");
+    assert_eq!(accounts.statement_time("app"), Some("2.000000"));
+    assert_eq!((accounts.statement_time("other"), accounts.statement_time("nobody")), (None, None));
 }

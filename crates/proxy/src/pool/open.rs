@@ -36,7 +36,6 @@ pub(super) async fn open(
     let settings = shared.settings.load();
     let target = shared.target(server, settings.pool.connect_timeout, wanted.key.client);
     let login = login(wanted);
-    let collation = login.collation;
     let logged_in = shared.connection_login(wanted.login);
     let packet_max_before = packet_max_of_today(shared);
     let connected = net::client::connect(&target, login).await?;
@@ -54,7 +53,7 @@ pub(super) async fn open(
         mark: settings.mark_writes.then(|| shared.marks.next()).flatten(),
         capabilities,
         mariadb: greeting.server_version.contains("MariaDB"),
-        state: Arc::new(state_after_login(shared, wanted.state.schema(), collation, capabilities)),
+        state: Arc::new(state_after_login(shared, wanted, wanted.state.schema(), capabilities)),
         schema_is_stale: false,
         in_some_schema: false,
         tracks: false,
@@ -108,7 +107,6 @@ pub(super) async fn log_in_again(
         login.schema = None;
         login.capabilities.remove(Capabilities::CONNECT_WITH_DB);
     }
-    let collation = login.collation;
     let logged_in = shared.connection_login(wanted.login);
     // MariaDB's COM_CHANGE_USER leaves the role of before to an account that has no default role (seen with 10.11).
     let ahead = if origin.mariadb { "SET ROLE NONE" } else { "" };
@@ -117,7 +115,7 @@ pub(super) async fn log_in_again(
     let capabilities =
         if origin.mariadb { origin.capabilities - Capabilities::IGNORE_SPACE } else { origin.capabilities };
     let schema = wanted.state.schema().filter(|_| !origin.mariadb);
-    let state = state_after_login(shared, schema, collation, capabilities);
+    let state = state_after_login(shared, wanted, schema, capabilities);
     origin.has_logged_in(state, logged_in);
     Ok(())
 }
@@ -137,11 +135,13 @@ fn login(wanted: &ConnectionNeeds) -> LoginRequest {
 
 fn state_after_login(
     shared: &ClusterShared,
+    wanted: &ConnectionNeeds,
     schema: Option<&str>,
-    collation: u16,
     capabilities: Capabilities,
 ) -> StateMap {
     let catalog = shared.published.catalog.load();
-    StateMap::after_login(&catalog, collation, schema)
+    let accounts = shared.published.accounts.load();
+    StateMap::after_login(&catalog, wanted.collation, schema)
         .ignoring_space(capabilities.contains(Capabilities::IGNORE_SPACE), &catalog)
+        .with_statement_time(accounts.statement_time(&wanted.key.user))
 }

@@ -329,7 +329,10 @@ impl OngoingLogin {
         identity.describe(&login.attributes);
         let catalog = cluster.catalog();
         let ignore_space = login.capabilities.contains(Capabilities::IGNORE_SPACE);
-        let state = StateMap::of_session(&catalog, login.collation, None).ignoring_space(ignore_space, &catalog);
+        let statement_time = cluster.shared.statement_time(&identity.user, handle.client_ip());
+        let state = StateMap::of_session(&catalog, login.collation, None)
+            .ignoring_space(ignore_space, &catalog)
+            .with_statement_time(statement_time.as_deref());
         let facts = LoginFacts {
             scramble: greeting.scramble,
             fingerprint,

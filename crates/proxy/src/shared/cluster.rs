@@ -1,7 +1,7 @@
 //! One cluster as all workers see it: its settings and limits, and how its servers are reached.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -152,6 +152,11 @@ impl ClusterShared {
             Some(change) if login <= change.login => change.login.min(now),
             _ => now,
         }
+    }
+
+    /// The `max_statement_time` that the account of this user and address begins with, unless it is the server's.
+    pub fn statement_time(&self, user: &str, address: Option<IpAddr>) -> Option<Arc<str>> {
+        self.published.accounts.load().find(user, address)?.statement_time.clone()
     }
 
     /// The limit of a server, made at the first call.

@@ -129,6 +129,7 @@ async fn publish(published: &Published) {
         locked: false,
         expired: false,
         tls: TlsDemand::None,
+        statement_time: None,
     };
     published.publish_accounts(Accounts::sorted(1, true, vec![account]));
     let server = |id: u16, role: Role| ServerView {

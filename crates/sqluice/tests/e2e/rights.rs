@@ -251,3 +251,47 @@ async fn endless_changes_of_accounts_hold_no_login_up() {
     // A reading begins 50 ms after the last one; a login that waits until the changes stop waits 1.5 seconds.
     assert!(waited < Duration::from_secs(5), "{waited:?}");
 }
+
+/// Sessions of an account with a limit of its own share a connection, and each keeps what it began with.
+#[tokio::test]
+async fn sessions_begin_with_the_statement_time_of_their_account() {
+    let servers = calm(Family::MariaDb).await;
+    let (user, other) = ("rights_limited", "rights_of_two_hosts");
+    accounts(
+        servers,
+        &format!(
+            "CREATE USER {user}@'%' IDENTIFIED BY 'one' WITH MAX_STATEMENT_TIME 2; \
+             CREATE USER {other}@'127.0.0.1' IDENTIFIED BY 'one' WITH MAX_STATEMENT_TIME 2.5; \
+             CREATE USER {other}@'%' IDENTIFIED BY 'one'"
+        ),
+    )
+    .await;
+    let front = Front::start(servers, |setup| {
+        setup.proxy = "workers = 1\ndrain_ms = 200".into();
+        setup.pool = "max_connections_per_server = 1".into();
+    })
+    .await;
+    let time = "SELECT @@max_statement_time /* sqluice: primary */";
+    for (user, expected) in [(user, "2.000000"), (other, "2.500000")] {
+        let mut first = front.login(user, "one").await.unwrap();
+        let mut second = front.login(user, "one").await.unwrap();
+        assert_eq!(value(&mut first, time).await, expected);
+        assert_eq!(value(&mut second, time).await, expected);
+        all(&mut second, "SET max_statement_time = 7").await;
+        assert_eq!(value(&mut second, time).await, "7.000000");
+        assert_eq!(value(&mut first, time).await, expected);
+        assert_eq!(error(&mut first, "SELECT SLEEP(4) /* sqluice: primary */").await.0, 1969);
+        // The default of SET, and that behind a reset, is the server's.
+        all(&mut second, "SET max_statement_time = DEFAULT").await;
+        assert_eq!(value(&mut second, time).await, "0.000000");
+        first.reset_connection().await.unwrap();
+        assert_eq!(value(&mut first, time).await, "0.000000");
+        let mut third = front.login(user, "one").await.unwrap();
+        assert_eq!(value(&mut third, time).await, expected);
+        assert_eq!(value(&mut first, time).await, "0.000000");
+        third.change_user(query::login("app", Credential::password("app-secret"))).await.unwrap();
+        assert_eq!(value(&mut third, time).await, "0.000000");
+        third.change_user(query::login(user, Credential::password("one"))).await.unwrap();
+        assert_eq!(value(&mut third, time).await, expected);
+    }
+}

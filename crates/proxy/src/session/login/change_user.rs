@@ -1,6 +1,7 @@
 //! COM_CHANGE_USER: a login on a connection that lives.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wire::auth::Scramble;
@@ -102,6 +103,11 @@ impl Session {
         self.who.identity.describe(&change.attributes);
         self.env.handle.set_login(self.who.shown(&self.env.listener));
         self.begin_anew(collation, None).await;
+        let statement_time =
+            self.here.cluster.shared.statement_time(&self.who.identity.user, self.env.handle.client_ip());
+        if let Some(seconds) = statement_time {
+            Arc::make_mut(&mut self.belief.state).set_variable("max_statement_time", &seconds);
+        }
         self.find_account_change();
         if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
             self.who.identity = before;

@@ -217,11 +217,10 @@ impl Session {
             return None;
         }
         let traces = &self.env.worker.events.traces;
-        let is_kept = traces.keeps(failed, filter.is_slow(total_us));
-        let before = traces.makes_spans().then(|| self.trace_of(query, is_kept));
+        let before = traces.makes_spans().then(|| self.trace_of(query, traces.keeps(failed, filter.is_slow(total_us))));
         let is_traced = before.iter().flatten().any(|trace| trace.spans);
         let takes = || filter.takes(rule, self.env.handle.id, query.writes(), failed, total_us);
-        (is_traced || takes()).then(|| before.unwrap_or_else(|| self.trace_of(query, is_kept)))
+        (is_traced || takes()).then(|| before.unwrap_or_else(|| self.trace_of(query, false)))
     }
 
     /// Bytes of the reply, as far as they are with the client or on their way to it.

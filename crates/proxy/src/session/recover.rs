@@ -50,10 +50,7 @@ impl Session {
     /// Which errors of this server another one may not have.
     pub(super) fn withheld(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
         let withhold = self.withheld_among_servers(query, route, server);
-        match self.here.cluster.shared.settings.load().is_standalone {
-            true => withhold.of_only_server(),
-            false => withhold,
-        }
+        if self.here.cluster.is_standalone.get() { withhold.of_only_server() } else { withhold }
     }
 
     fn withheld_among_servers(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {

@@ -64,6 +64,8 @@ pub struct ClusterHere {
     pub id_columns: KnownColumns,
     /// The part of it that all workers share.
     pub shared: Arc<ClusterShared>,
+    /// It has one server, which takes all traffic, also when it is read-only.
+    pub is_standalone: Cell<bool>,
     /// This worker's backend connections.
     pub pools: Rc<Pools>,
     /// The pipelines to its servers.
@@ -121,6 +123,7 @@ impl ClusterHere {
             id_columns: KnownColumns::default(),
             pools: Rc::new(Pools::new(worker, shared.clone(), stats.clone())),
             pipelines: Pipelines::new(busy_poll.clone()),
+            is_standalone: Cell::default(),
             shared: shared.clone(),
             loads: Loads::default(),
             lag_bounds: LagBounds::default(),
@@ -241,6 +244,7 @@ impl ClusterHere {
     pub fn refresh(self: &Rc<Self>, shared: &Arc<Shared>) {
         self.note_positions();
         self.pools.renew_settings();
+        self.is_standalone.set(self.pools.settings().is_standalone);
         self.pipelines.set_bounds(PipelineBounds::of(&self.pools.settings().pool));
         let before = self.take_view();
         let view = self.view();

@@ -108,7 +108,7 @@ impl OtelCollector {
     /// From now on each request gets the answer of a fault, or of none with `""`. tools/otelcol/main.go has the faults.
     ///
     /// # Errors
-    /// [`LabError::File`] when the file cannot be written.
+    /// [`LabError::Io`] when the file cannot be written.
     pub fn answer_with(&self, fault: &str) -> Result<(), LabError> {
         let (new, path) = (self.folder.path().join("fault.new"), self.folder.path().join("fault"));
         std::fs::write(&new, fault).map_err(LabError::file("write", &new))?;

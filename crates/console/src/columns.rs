@@ -2,7 +2,7 @@
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     /// UTF-8.
     Text,
     /// 64 bits with a sign.
@@ -11,22 +11,22 @@ pub(crate) enum Kind {
     Real,
 }
 
-impl Kind {
+impl ColumnKind {
     /// As `CREATE TABLE` and `DESCRIBE` have it.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Kind::Text => "VARCHAR",
-            Kind::Integer => "BIGINT",
-            Kind::Real => "DOUBLE",
+            ColumnKind::Text => "VARCHAR",
+            ColumnKind::Integer => "BIGINT",
+            ColumnKind::Real => "DOUBLE",
         }
     }
 
-    /// Of a word that [`Kind::word`] gives, or SQLite's own tables have.
-    pub(crate) fn of_word(word: &str) -> Kind {
+    /// Of a word that [`ColumnKind::word`] gives, or SQLite's own tables have.
+    pub(crate) fn of_word(word: &str) -> ColumnKind {
         match word {
-            "BIGINT" | "INTEGER" | "INT" => Kind::Integer,
-            "DOUBLE" | "REAL" => Kind::Real,
-            _ => Kind::Text,
+            "BIGINT" | "INTEGER" | "INT" => ColumnKind::Integer,
+            "DOUBLE" | "REAL" => ColumnKind::Real,
+            _ => ColumnKind::Text,
         }
     }
 }
@@ -35,20 +35,20 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ColumnKind,
 }
 
 /// A text.
 pub(crate) const fn text(name: &'static str) -> Column {
-    Column { name, kind: Kind::Text }
+    Column { name, kind: ColumnKind::Text }
 }
 
 /// A whole number.
 pub(crate) const fn int(name: &'static str) -> Column {
-    Column { name, kind: Kind::Integer }
+    Column { name, kind: ColumnKind::Integer }
 }
 
 /// A number.
 pub(crate) const fn real(name: &'static str) -> Column {
-    Column { name, kind: Kind::Real }
+    Column { name, kind: ColumnKind::Real }
 }

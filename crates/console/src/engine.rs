@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, Statement, params_from_iter};
 use wire::errno;
 
 use crate::cells::{Row, Value};
-use crate::columns::Kind;
+use crate::columns::ColumnKind;
 use crate::error::SqlError;
 use crate::functions::{self, Asker};
 use crate::plan::Query;
@@ -183,7 +183,10 @@ fn columns_of(statement: &Statement<'_>) -> Vec<ResultColumn> {
     let columns = statement.columns();
     columns
         .into_iter()
-        .map(|column| ResultColumn { name: column.name().to_owned(), kind: column.decl_type().map(Kind::of_word) })
+        .map(|column| ResultColumn {
+            name: column.name().to_owned(),
+            kind: column.decl_type().map(ColumnKind::of_word),
+        })
         .collect()
 }
 

@@ -6,7 +6,7 @@ use crate::error::SqlError;
 use crate::kill::KillOrder;
 use crate::rewrite::rewrite;
 use crate::show;
-use crate::tokens::{Kind, Token, tokens};
+use crate::tokens::{Token, TokenKind, tokens};
 use crate::views::{SCHEMAS, View, find};
 
 /// The answer that a text asks for.
@@ -48,7 +48,7 @@ pub(crate) fn plan(text: &str, schema: &str) -> Result<Plan, SqlError> {
         "USE" => Ok(Plan::Use(schema_named(&name(rest.first())?)?)),
         "KILL" => KillOrder::read(rest).map(Plan::Kill),
         "SET" | "BEGIN" | "START" | "COMMIT" | "ROLLBACK" => Ok(Plan::Nothing),
-        _ if first.kind == Kind::Word => Err(SqlError::read_only(&verb)),
+        _ if first.kind == TokenKind::Word => Err(SqlError::read_only(&verb)),
         _ => Err(SqlError::syntax(format!("this is no statement: {verb}"))),
     }
 }

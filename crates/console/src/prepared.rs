@@ -10,7 +10,7 @@ use wire::command::Execute;
 use wire::errno;
 
 use crate::cells::Value;
-use crate::columns::Kind;
+use crate::columns::ColumnKind;
 use crate::error::SqlError;
 use crate::replies::{ResultColumn, definition, eof, send};
 
@@ -71,14 +71,15 @@ impl PreparedTexts {
             payload.extend_from_slice(&[0, 0, 0]);
         });
         for _ in 0..parameters {
-            sequence = send(out, sequence, |payload| definition(payload, "?", Kind::Text));
+            sequence = send(out, sequence, |payload| definition(payload, "?", ColumnKind::Text));
         }
         if parameters > 0 {
             sequence = eof(out, sequence);
         }
         for column in columns {
-            sequence =
-                send(out, sequence, |payload| definition(payload, &column.name, column.kind.unwrap_or(Kind::Text)));
+            sequence = send(out, sequence, |payload| {
+                definition(payload, &column.name, column.kind.unwrap_or(ColumnKind::Text))
+            });
         }
         if !columns.is_empty() {
             eof(out, sequence);

@@ -7,7 +7,7 @@ use wire::packet;
 use wire::reply::{Eof, Ok};
 use wire::{Capabilities, Status};
 
-use crate::columns::{Column, Kind};
+use crate::columns::{Column, ColumnKind};
 use crate::error::SqlError;
 
 /// The status of every reply.
@@ -18,7 +18,7 @@ pub(crate) const STATUS: Status = Status::AUTOCOMMIT;
 pub(crate) struct ResultColumn {
     pub(crate) name: String,
     /// As declared; a computed column has the kind of its values.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<ColumnKind>,
 }
 
 /// Rows of a result, as the payloads of their packets.
@@ -26,7 +26,7 @@ pub(crate) struct ResultColumn {
 pub(crate) struct ResultRows {
     columns: Vec<ResultColumn>,
     /// The kind of the values of each column.
-    found: Vec<Option<Kind>>,
+    found: Vec<Option<ColumnKind>>,
     payloads: Vec<u8>,
     /// Where each payload begins.
     begins: Vec<usize>,
@@ -47,29 +47,29 @@ impl ResultRows {
     }
 
     pub(crate) fn integer(&mut self, column: usize, value: i64) {
-        self.find(column, Kind::Integer);
+        self.find(column, ColumnKind::Integer);
         self.payloads.put_lenenc_bytes(value.to_string().as_bytes());
     }
 
     pub(crate) fn real(&mut self, column: usize, value: f64) {
-        self.find(column, Kind::Real);
+        self.find(column, ColumnKind::Real);
         self.payloads.put_lenenc_bytes(value.to_string().as_bytes());
     }
 
     pub(crate) fn bytes(&mut self, column: usize, value: &[u8]) {
-        self.find(column, Kind::Text);
+        self.find(column, ColumnKind::Text);
         self.payloads.put_lenenc_bytes(value);
     }
 
     /// Numbers of both kinds are doubles; with a text among them all are texts.
-    fn find(&mut self, column: usize, kind: Kind) {
+    fn find(&mut self, column: usize, kind: ColumnKind) {
         let Some(found) = self.found.get_mut(column) else { return };
         *found = match *found {
             None => Some(kind),
             Some(known) if known == kind => Some(kind),
-            Some(Kind::Text) => Some(Kind::Text),
-            Some(_) if kind == Kind::Text => Some(Kind::Text),
-            Some(_) => Some(Kind::Real),
+            Some(ColumnKind::Text) => Some(ColumnKind::Text),
+            Some(_) if kind == ColumnKind::Text => Some(ColumnKind::Text),
+            Some(_) => Some(ColumnKind::Real),
         };
     }
 
@@ -84,13 +84,13 @@ impl ResultRows {
     }
 
     /// The kind that each column is described with.
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<ColumnKind> {
         // A column of integers may hold a text all the same: SQLite's types belong to values.
-        let kind = |(column, found): (&ResultColumn, &Option<Kind>)| match (column.kind, found) {
-            (Some(Kind::Integer | Kind::Real), Some(Kind::Text)) => Kind::Text,
-            (Some(Kind::Integer), Some(Kind::Real)) => Kind::Real,
+        let kind = |(column, found): (&ResultColumn, &Option<ColumnKind>)| match (column.kind, found) {
+            (Some(ColumnKind::Integer | ColumnKind::Real), Some(ColumnKind::Text)) => ColumnKind::Text,
+            (Some(ColumnKind::Integer), Some(ColumnKind::Real)) => ColumnKind::Real,
             (Some(kind), _) => kind,
-            (None, found) => found.unwrap_or(Kind::Text),
+            (None, found) => found.unwrap_or(ColumnKind::Text),
         };
         self.columns.iter().zip(&self.found).map(kind).collect()
     }
@@ -117,7 +117,7 @@ impl ResultRows {
 }
 
 /// A row of the binary protocol with the values of a row of texts.
-fn binary(out: &mut Vec<u8>, row: &[u8], kinds: &[Kind]) {
+fn binary(out: &mut Vec<u8>, row: &[u8], kinds: &[ColumnKind]) {
     out.push(0);
     let nulls = out.len();
     // The bitmap's first two bits belong to the header.
@@ -131,9 +131,9 @@ fn binary(out: &mut Vec<u8>, row: &[u8], kinds: &[Kind]) {
         };
         let text = || std::str::from_utf8(value).unwrap_or_default();
         match kind {
-            Kind::Text => out.put_lenenc_bytes(value),
-            Kind::Integer => out.extend_from_slice(&text().parse::<i64>().unwrap_or(0).to_le_bytes()),
-            Kind::Real => out.extend_from_slice(&text().parse::<f64>().unwrap_or(0.0).to_le_bytes()),
+            ColumnKind::Text => out.put_lenenc_bytes(value),
+            ColumnKind::Integer => out.extend_from_slice(&text().parse::<i64>().unwrap_or(0).to_le_bytes()),
+            ColumnKind::Real => out.extend_from_slice(&text().parse::<f64>().unwrap_or(0.0).to_le_bytes()),
         }
     }
 }
@@ -180,16 +180,16 @@ pub(crate) fn send(out: &mut Vec<u8>, sequence: u8, write: impl FnOnce(&mut Vec<
 }
 
 /// The payload that describes a column.
-pub(crate) fn definition(payload: &mut Vec<u8>, name: &str, kind: Kind) {
+pub(crate) fn definition(payload: &mut Vec<u8>, name: &str, kind: ColumnKind) {
     /// `utf8mb4_bin`, and `binary` for numbers.
     const UTF8MB4: u16 = 46;
     const BINARY: u16 = 63;
     /// `NUM_FLAG`, which is the client's, with `BINARY_FLAG`.
     const NUMBER: u16 = 0x8080;
     let (charset, length, code, flags, decimals) = match kind {
-        Kind::Text => (UTF8MB4, 4 * 65_535, 0xfd, 0, 0),
-        Kind::Integer => (BINARY, 20, 0x08, NUMBER, 0),
-        Kind::Real => (BINARY, 22, 0x05, NUMBER, 31),
+        ColumnKind::Text => (UTF8MB4, 4 * 65_535, 0xfd, 0, 0),
+        ColumnKind::Integer => (BINARY, 20, 0x08, NUMBER, 0),
+        ColumnKind::Real => (BINARY, 22, 0x05, NUMBER, 31),
     };
     for part in ["def", "", "", "", name, name] {
         payload.put_lenenc_bytes(part.as_bytes());

@@ -6,7 +6,7 @@
 use wire::errno;
 
 use crate::error::SqlError;
-use crate::tokens::{Kind, Token};
+use crate::tokens::{Token, TokenKind};
 use crate::variables;
 use crate::views::{self, INFORMATION, SCHEMAS, View};
 
@@ -47,8 +47,8 @@ pub(crate) fn rewrite(tokens: &[Token<'_>], schema: &str) -> Result<Rewritten, S
         let before = index.checked_sub(1).and_then(|before| tokens.get(before));
         rewritten.space(token);
         match token.kind {
-            Kind::Text => rewritten.text(&token.value()),
-            Kind::Variable => {
+            TokenKind::Text => rewritten.text(&token.value()),
+            TokenKind::Variable => {
                 let value = variables::value(&token.text[2..]).ok_or_else(|| unknown_variable(token.text))?;
                 rewritten.value(value);
                 // Its column has the name that the client gave.
@@ -60,10 +60,10 @@ pub(crate) fn rewrite(tokens: &[Token<'_>], schema: &str) -> Result<Rewritten, S
                 }
             }
             // No user variable was ever set.
-            Kind::UserVariable => rewritten.sql.push_str("NULL"),
-            Kind::Word if before.is_some_and(|before| before.is_word("SELECT")) && is_hint(token.text) => {}
-            Kind::Symbol if token.text == "&&" => rewritten.sql.push_str(" AND "),
-            Kind::Symbol if token.text == "<=>" => rewritten.sql.push_str(" IS "),
+            TokenKind::UserVariable => rewritten.sql.push_str("NULL"),
+            TokenKind::Word if before.is_some_and(|before| before.is_word("SELECT")) && is_hint(token.text) => {}
+            TokenKind::Symbol if token.text == "&&" => rewritten.sql.push_str(" AND "),
+            TokenKind::Symbol if token.text == "<=>" => rewritten.sql.push_str(" IS "),
             _ => rewritten.sql.push_str(token.text),
         }
         index += 1;

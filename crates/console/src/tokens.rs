@@ -6,7 +6,7 @@ use crate::error::SqlError;
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// A word or a number.
     Word,
     /// A name in backticks or double quotes.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     /// As it stands in the statement.
     pub(crate) text: &'a str,
     /// There is space or a comment in front of it.
@@ -33,18 +33,18 @@ pub(crate) struct Token<'a> {
 
 impl Token<'_> {
     pub(crate) fn is_word(&self, word: &str) -> bool {
-        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word)
+        self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(word)
     }
 
     pub(crate) fn is_symbol(&self, symbol: &str) -> bool {
-        self.kind == Kind::Symbol && self.text == symbol
+        self.kind == TokenKind::Symbol && self.text == symbol
     }
 
     /// The name that a word or a quoted name stands for.
     pub(crate) fn name(&self) -> Option<String> {
         match self.kind {
-            Kind::Word => Some(self.text.to_owned()),
-            Kind::Quoted => {
+            TokenKind::Word => Some(self.text.to_owned()),
+            TokenKind::Quoted => {
                 let quote = &self.text[..1];
                 let inner = &self.text[1..self.text.len() - 1];
                 Some(inner.replace(&quote.repeat(2), quote))
@@ -97,7 +97,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, SqlError> {
         let (kind, length) = token(rest)?;
         let found = &rest[..length];
         at += length;
-        if kind == Kind::Symbol && found == ";" {
+        if kind == TokenKind::Symbol && found == ";" {
             ended = true;
             continue;
         }
@@ -127,21 +127,21 @@ fn blank(rest: &str) -> Result<usize, SqlError> {
     })
 }
 
-fn token(rest: &str) -> Result<(Kind, usize), SqlError> {
+fn token(rest: &str) -> Result<(TokenKind, usize), SqlError> {
     let bytes = rest.as_bytes();
     Ok(match bytes {
-        [b'\'', ..] => (Kind::Text, quoted(rest, b'\'')?.end),
-        [quote @ (b'`' | b'"'), ..] => (Kind::Quoted, quoted(rest, *quote)?.end),
-        [b'@', b'@', ..] => (Kind::Variable, 2 + length_of(&rest[2..], |c| is_word(c) || c == '.')),
-        [b'@', ..] => (Kind::UserVariable, 1 + length_of(&rest[1..], is_word)),
+        [b'\'', ..] => (TokenKind::Text, quoted(rest, b'\'')?.end),
+        [quote @ (b'`' | b'"'), ..] => (TokenKind::Quoted, quoted(rest, *quote)?.end),
+        [b'@', b'@', ..] => (TokenKind::Variable, 2 + length_of(&rest[2..], |c| is_word(c) || c == '.')),
+        [b'@', ..] => (TokenKind::UserVariable, 1 + length_of(&rest[1..], is_word)),
         [b'&', b'&', ..] | [b'|', b'|', ..] | [b'!' | b'<' | b'>' | b':', b'=', ..] | [b'<', b'>', ..] => {
-            (Kind::Symbol, if rest.starts_with("<=>") { 3 } else { 2 })
+            (TokenKind::Symbol, if rest.starts_with("<=>") { 3 } else { 2 })
         }
-        [b'0'..=b'9', ..] => (Kind::Word, number(rest)),
+        [b'0'..=b'9', ..] => (TokenKind::Word, number(rest)),
         _ => match rest.chars().next() {
             Some('\0') => return Err(SqlError::syntax("there is a zero byte in the statement")),
-            Some(c) if is_word(c) => (Kind::Word, length_of(rest, is_word)),
-            first => (Kind::Symbol, first.map_or(0, char::len_utf8)),
+            Some(c) if is_word(c) => (TokenKind::Word, length_of(rest, is_word)),
+            first => (TokenKind::Symbol, first.map_or(0, char::len_utf8)),
         },
     })
 }

@@ -19,7 +19,7 @@ pub use attach::attach;
 pub use file::Opened;
 pub use read::{DigestSum, History, Mark, Range, Series};
 pub use record::{DigestFigures, DigestKey, Figure, FigureKind, Grown, Recorder};
-pub use regressions::{Change, Compared, Kind, Limits, Regressions};
+pub use regressions::{Change, Compared, Limits, RegressionKind, Regressions};
 pub use times::Times;
 pub use windows::{COARSE_KEEP_S, COARSE_S, FINE_KEEP_S, WINDOW_DIGESTS_KEPT, WindowSum, Windows};
 

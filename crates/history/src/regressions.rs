@@ -33,7 +33,7 @@ pub struct Limits {
 
 /// The change of a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RegressionKind {
     /// It was never seen before.
     New,
     /// It was not among those that took the most time before.
@@ -48,16 +48,16 @@ pub enum Kind {
     Errors,
 }
 
-impl Kind {
+impl RegressionKind {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::New => "new",
-            Kind::Risen => "risen",
-            Kind::Slower => "slower",
-            Kind::Frequent => "frequent",
-            Kind::Rows => "rows",
-            Kind::Errors => "errors",
+            RegressionKind::New => "new",
+            RegressionKind::Risen => "risen",
+            RegressionKind::Slower => "slower",
+            RegressionKind::Frequent => "frequent",
+            RegressionKind::Rows => "rows",
+            RegressionKind::Errors => "errors",
         }
     }
 }
@@ -87,7 +87,7 @@ pub struct Compared {
     /// The statement without its literals.
     pub text: String,
     /// The changes, each with the factor where there is one.
-    pub kinds: Vec<(Kind, Option<f64>)>,
+    pub kinds: Vec<(RegressionKind, Option<f64>)>,
     /// The figures before: of each the worst of the times that it is compared with. `None` if it was in none.
     pub before: Option<Change>,
     /// The figures since.
@@ -196,7 +196,7 @@ impl Compare<'_> {
     }
 
     /// A digest that was in none of the times before is new, or was lighter than all that is kept.
-    fn without_past(&self, key: &DigestKey, sum: &WindowSum) -> rusqlite::Result<Option<Kind>> {
+    fn without_past(&self, key: &DigestKey, sum: &WindowSum) -> rusqlite::Result<Option<RegressionKind>> {
         let is_seldom = sum.statements < self.limits.samples && sum.time_us < NEW_TIME_US;
         // Without a past all would be new.
         if self.before.is_empty() || is_seldom {
@@ -205,20 +205,30 @@ impl Compare<'_> {
         let found = self.grown.digests.iter().find(|digest| digest.key() == *key);
         let is_older = found.is_some_and(|digest| digest.first_seen_s < self.from_s);
         let is_known = is_older || windows::was_there(self.connection, key, self.from_s)?;
-        Ok(Some(if is_known { Kind::Risen } else { Kind::New }))
+        Ok(Some(if is_known { RegressionKind::Risen } else { RegressionKind::New }))
     }
 
-    fn kinds(&self, before: &[Change], after: &Change, sum: &WindowSum) -> Vec<(Kind, Option<f64>)> {
+    fn kinds(&self, before: &[Change], after: &Change, sum: &WindowSum) -> Vec<(RegressionKind, Option<f64>)> {
         let Limits { factor, samples, .. } = self.limits;
         let usual = before.iter().copied().reduce(worst).unwrap_or_default();
         // Few statements say little of a percentile and of a share, and much of a rate.
         let has_samples = after.statements >= samples && before.iter().any(|before| before.statements >= samples);
         let errors = (after.error_share * after.statements as f64).round() as u64;
         let all = [
-            (Kind::Slower, has_samples && after.p95_us >= SLOW_US, after.p95_us as f64, usual.p95_us.max(1) as f64),
-            (Kind::Frequent, sum.statements >= samples * 5, after.per_second, usual.per_second),
-            (Kind::Rows, has_samples && after.rows_each >= ROWS_MIN, after.rows_each, usual.rows_each.max(1.0)),
-            (Kind::Errors, errors >= samples, after.error_share, usual.error_share.max(ERRORS_MIN)),
+            (
+                RegressionKind::Slower,
+                has_samples && after.p95_us >= SLOW_US,
+                after.p95_us as f64,
+                usual.p95_us.max(1) as f64,
+            ),
+            (RegressionKind::Frequent, sum.statements >= samples * 5, after.per_second, usual.per_second),
+            (
+                RegressionKind::Rows,
+                has_samples && after.rows_each >= ROWS_MIN,
+                after.rows_each,
+                usual.rows_each.max(1.0),
+            ),
+            (RegressionKind::Errors, errors >= samples, after.error_share, usual.error_share.max(ERRORS_MIN)),
         ];
         let changed = all.into_iter().filter(|(_, may_be, after, usual)| *may_be && *after >= *usual * factor);
         changed.map(|(kind, _, after, usual)| (kind, Some(after / usual.max(f64::MIN_POSITIVE)))).collect()

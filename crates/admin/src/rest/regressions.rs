@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use history::{Change, Compared, Kind, Limits, Regressions};
+use history::{Change, Compared, Limits, RegressionKind, Regressions};
 use serde_json::{Map, Value, json};
 
 use super::digests::json_page;
@@ -99,7 +99,8 @@ fn page(found: &Regressions, limits: Limits) -> Value {
 
 fn digest(found: &Compared) -> Value {
     let (hash, user, schema) = &found.key;
-    let kinds = |(kind, factor): &(Kind, Option<f64>)| (kind.word().to_owned(), factor.map_or(Value::Null, rounded));
+    let kinds =
+        |(kind, factor): &(RegressionKind, Option<f64>)| (kind.word().to_owned(), factor.map_or(Value::Null, rounded));
     json!({
         "hash": hash,
         "text": found.text,

@@ -2,7 +2,7 @@
 
 use super::{INFORMATION, Rows, SCHEMAS, Schema, View, all};
 use crate::cells::{Row, Value, row};
-use crate::columns::{Kind, int, text};
+use crate::columns::{ColumnKind, int, text};
 use crate::variables;
 
 pub(super) const VIEWS: &[View] = &[
@@ -216,7 +216,7 @@ fn columns() -> Vec<Row> {
     let mut rows = Vec::new();
     for (schema, view) in listed() {
         for (index, column) in view.columns.iter().enumerate() {
-            let is_text = column.kind == Kind::Text;
+            let is_text = column.kind == ColumnKind::Text;
             let data_type = column.kind.word().to_ascii_lowercase();
             let column_type = if is_text { "varchar(65535)".to_owned() } else { data_type.clone() };
             rows.push(row![
@@ -231,7 +231,7 @@ fn columns() -> Vec<Row> {
                 is_text.then_some(65_535_u32),
                 is_text.then_some(4 * 65_535_u32),
                 (!is_text).then_some(19_u16),
-                (column.kind == Kind::Integer).then_some(0_u16),
+                (column.kind == ColumnKind::Integer).then_some(0_u16),
                 Value::Null,
                 is_text.then_some("utf8mb4"),
                 is_text.then_some("utf8mb4_bin"),

@@ -60,7 +60,8 @@ impl ExemptAccounts {
 }
 
 impl Session {
-    /// The client has logged in: the session's first turn runs what the servers have for that, unless the password has expired.
+    /// The client has logged in: the session's first turn runs what the servers have for that. With an expired password the session
+    /// keeps a connection on which the server itself has run it, or not.
     pub(super) fn note_init_connect(&mut self) {
         if self.belief.pins.has(Pin::ExpiredPassword) {
             return;

@@ -1,7 +1,10 @@
 //! `init_connect` runs in each session, as it does on a server, and leaves nothing on connections that others get.
 
 use lab::Family;
-use net::query::Client;
+use net::client::Target;
+use net::query::{Client, Limits};
+use wire::Capabilities;
+use wire::auth::Credential;
 
 use crate::follow::direct;
 use crate::support::{Failing, Front, SOON, all, error, failing, families, value};
@@ -139,5 +142,35 @@ async fn administrators_of_connections_go_without_it() {
             assert_eq!(begun, expected, "{family:?} behind {change}");
         }
         all(&mut stand.root, &format!("DROP USER {user}@'%'")).await;
+    }
+}
+
+/// A client that may only change its password.
+#[tokio::test]
+async fn an_expired_password_can_be_changed() {
+    for family in families() {
+        let mut stand = Stand::start(family).await;
+        stand.set("SET @begun = 5").await;
+        let server = Target::plain(stand.servers.primary().address().to_string().parse().unwrap(), SOON);
+        let user = "e2e_begin_expired";
+        let mut seen = Vec::new();
+        for target in [server, stand.front.target()] {
+            all(&mut stand.root, &format!("DROP USER IF EXISTS {user}@'%'")).await;
+            all(&mut stand.root, &format!("CREATE USER {user}@'%' IDENTIFIED BY 'old' PASSWORD EXPIRE")).await;
+            let mut able = net::query::login(user, Credential::password("old"));
+            able.capabilities |= Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS;
+            let mut client = Client::connect(&target, able, Limits::default()).await.unwrap();
+            assert_eq!(error(&mut client, "SELECT 1").await.0, 1820, "{family:?}");
+            let change = match family {
+                Family::MariaDb => "SET PASSWORD = PASSWORD('new')",
+                Family::MySql => "ALTER USER USER() IDENTIFIED BY 'new'",
+            };
+            all(&mut client, change).await;
+            seen.push(value(&mut client, "SELECT COALESCE(@begun, 'none')").await);
+            let mut later = stand.front.login(user, "new").await.unwrap();
+            assert_eq!(value(&mut later, "SELECT COALESCE(@begun, 'none')").await, "5", "{family:?}");
+        }
+        all(&mut stand.root, &format!("DROP USER {user}@'%'")).await;
+        assert_eq!(seen[0], seen[1], "{family:?}");
     }
 }

@@ -74,14 +74,16 @@ impl Session {
     /// # Errors
     /// The session is over.
     pub(super) async fn run_init_connect(&mut self) -> Result<(), SessionEnd> {
-        let Some(text) = self.here.init_connect.take() else { return Ok(()) };
-        if self.goes_without_init_connect().await {
-            return Ok(());
+        let Some(text) = self.here.init_connect.clone() else { return Ok(()) };
+        if !self.goes_without_init_connect().await
+            && let Err(why) = self.run_for_nobody(text.as_bytes()).await?
+        {
+            // It stays due: a session that is to end goes to no other worker, and no answer is found in the cache.
+            self.here.cache_context = None;
+            return Err(self.abort(&why).await);
         }
-        match self.run_for_nobody(text.as_bytes()).await? {
-            Ok(()) => Ok(()),
-            Err(why) => Err(self.abort(&why).await),
-        }
+        self.here.init_connect = None;
+        Ok(())
     }
 
     async fn goes_without_init_connect(&self) -> bool {

@@ -294,7 +294,8 @@ impl Session {
 fn holds_query(text: &[u8]) -> bool {
     const WORDS: [&str; 4] = ["SELECT", "LASTVAL", "NEXTVAL", "VALUE"];
     let text = String::from_utf8_lossy(text).to_ascii_uppercase();
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    // A name of a variable, or in quotes, is another word.
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_@`'\"".contains(c));
     words.any(|word| WORDS.contains(&word))
 }
 
@@ -332,7 +333,9 @@ mod tests {
         {
             assert!(holds_query(text.as_bytes()), "{text}");
         }
-        for text in ["KILL @selected", "KILL 1 + 2", "KILL CONNECTION_ID() + 0"] {
+        for text in
+            ["KILL @value + 1", "KILL @`select` + 1", "KILL @selected", "KILL 1 + 2", "KILL CONNECTION_ID() + 0"]
+        {
             assert!(!holds_query(text.as_bytes()), "{text}");
         }
     }

@@ -62,6 +62,7 @@ impl Session {
     /// Whether nothing ties the session to its worker.
     pub(super) fn can_move(&self) -> bool {
         self.here.held.is_none()
+            && self.here.init_connect.is_none()
             && self.client.is_at_rest()
             && self.belief.pins.is_empty()
             && self.transaction.log.is_none()

@@ -117,28 +117,18 @@ impl Session {
     ///
     /// Gives what the result cache did for it, for sessions that warm the cache.
     async fn handle(&mut self, request: &Request) -> Result<Option<CacheSaid>, SessionEnd> {
-        self.look_at_catalog();
-        let arrived = self.arrival();
-        let mut query = match self.understand(request).await? {
-            Understood::Query(query) => query,
-            Understood::Answered(mut query, answered) => {
-                query.arrived = arrived;
-                self.finish(&*query, End::Local(answered));
-                return self.client.flush_answers().await.map(|()| None);
-            }
-            Understood::NoCommand => return self.client.flush_answers().await.map(|()| None),
+        let Some(mut query) = self.receive(request).await? else {
+            return self.client.flush_answers().await.map(|()| None);
         };
-        query.arrived = arrived;
-        self.belief.find_hidden(&mut query);
         let verdict = self.ask_policy(&mut query);
-        let mut fill = None;
-        if !verdict.is_pass() || query.plan.cache().is_some() {
-            match Box::pin(self.answer_by_policy(&query, verdict)).await? {
+        let fill = match verdict.is_pass() && query.plan.cache().is_none() {
+            true => None,
+            false => match Box::pin(self.answer_by_policy(&query, verdict)).await? {
                 CacheDecision::Answered => return Ok(query.cache.came()),
-                CacheDecision::Fill(asked) => fill = Some(asked),
-                CacheDecision::No(_) => {}
-            }
-        }
+                CacheDecision::Fill(asked) => Some(asked),
+                CacheDecision::No(_) => None,
+            },
+        };
         if self.client.has_unsent() {
             self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         }
@@ -159,6 +149,26 @@ impl Session {
         }
         self.begin_log(&query, &route);
         self.run_on_server(&mut query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
+    }
+
+    /// A command is understood. What needs no server is answered and finished; there is no query then.
+    #[inline]
+    async fn receive<'r>(&mut self, request: &'r Request) -> Result<Option<Query<'r>>, SessionEnd> {
+        self.look_at_catalog();
+        let arrived = self.arrival();
+        match self.understand(request).await? {
+            Understood::Query(mut query) => {
+                query.arrived = arrived;
+                self.belief.find_hidden(&mut query);
+                Ok(Some(query))
+            }
+            Understood::Answered(mut query, answered) => {
+                query.arrived = arrived;
+                self.finish(&*query, End::Local(answered));
+                Ok(None)
+            }
+            Understood::NoCommand => Ok(None),
+        }
     }
 
     /// Policy may answer in place of a server: it refuses the query, or has the result cache answer it.
@@ -212,16 +222,11 @@ impl Session {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
         let shares = self.may_share(query);
-        if shares && self.has_company(query) {
-            match self.run_on_pipeline(query, &route, &mut fill, &mut attempts).await? {
-                Piped::Over => return Ok(()),
-                Piped::Alone => {}
-                Piped::Failed(failed) => {
-                    if Box::pin(self.go_on(query, &mut route, *failed, &mut attempts)).await? == Next::Answered {
-                        return Ok(());
-                    }
-                }
-            }
+        if shares
+            && self.has_company(query)
+            && self.is_over_on_pipeline(query, &mut route, &mut fill, &mut attempts).await?
+        {
+            return Ok(());
         }
         attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
@@ -267,6 +272,26 @@ impl Session {
             }
             self.log(query, &outcome);
             return self.settle(held, query, &outcome).await;
+        }
+    }
+
+    /// Runs a query on a pipeline if one has room for it, and tells whether it is over. Otherwise it runs on a connection of its
+    /// own, perhaps on the route of another try.
+    #[inline]
+    async fn is_over_on_pipeline(
+        &mut self,
+        query: &Query<'_>,
+        route: &mut Route,
+        fill: &mut Option<Box<cache::Fill>>,
+        attempts: &mut Attempts,
+    ) -> Result<bool, SessionEnd> {
+        match self.run_on_pipeline(query, route, fill, attempts).await? {
+            Piped::Over => Ok(true),
+            Piped::Alone => Ok(false),
+            Piped::Failed(failed) => {
+                let next = Box::pin(self.go_on(query, route, *failed, attempts)).await?;
+                Ok(next == Next::Answered)
+            }
         }
     }
 

@@ -25,7 +25,7 @@ impl Session {
     ) -> Result<u32, RelayError> {
         let Some(known) = self.belief.statements.find(id) else { return Ok(0) };
         let wanted = (!connection.origin.mariadb && query.command == Command::StmtExecute && known.parameters > 0)
-            .then(|| self.client.types_wanted(known, query.request));
+            .then(|| known.types_wanted(query.request, self.client.capabilities));
         let me = self.env.handle.id;
         let find = |connection: &mut Connection, key: &StatementKey| match &wanted {
             Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
@@ -114,7 +114,7 @@ impl Session {
                 return StatementOnPipeline::There(server_id);
             }
         } else {
-            let (wanted, first) = self.client.types_wanted(known, query.request);
+            let (wanted, first) = known.types_wanted(query.request, self.client.capabilities);
             match (statements.find_for(&prepared.key, self.env.handle.id, &wanted), first) {
                 (Some(ForTypes::Typed(server_id)), _) => return StatementOnPipeline::There(server_id),
                 (Some(ForTypes::Untyped(server_id)), Some(first)) => {

@@ -5,16 +5,14 @@ use wire::codec::Write;
 use wire::command::{BulkExecute, Command, Execute};
 use wire::exchange::Expect;
 
-use super::client::{Client, Request};
+use super::client::Request;
 use super::fix_up::reset_ahead;
 use super::query::{Body, Query};
 use super::relay::RelayError;
-use super::statements::ClientStatement;
-use super::typed::Typed;
 use super::write::{write, write_while_alive};
 use super::{Held, Session};
 use crate::outgoing::{Outgoing, Purpose};
-use crate::pool::{Connection, StatementKey, TypesWanted};
+use crate::pool::{Connection, StatementKey};
 use route::Pin;
 
 const WRITES: Access = Access::Primary(Why::Writes);
@@ -189,34 +187,5 @@ impl Session {
         } else {
             self.here.held = Some(held);
         }
-    }
-}
-
-impl Client {
-    /// The types that the parameters of an execution must have on MySQL, and what gave them where it does not do that itself.
-    pub(super) fn types_wanted(&self, known: &ClientStatement, request: &Request) -> (TypesWanted, Option<Box<Typed>>) {
-        let types = self.types_executed(known, request);
-        let arguments = request.payload().get(1..).unwrap_or_default();
-        let execute = Execute::parse(arguments, known.parameters, self.capabilities).ok();
-        let (Some(typed), Some(execute)) = (&known.typed, execute) else {
-            return (TypesWanted { behind: types.clone(), types, gives: true }, None);
-        };
-        let before = typed.types();
-        if typed.is_given_by(&execute, &types) {
-            return (TypesWanted { behind: before.clone(), types: before, gives: true }, None);
-        }
-        let behind = match typed.stays_for(&execute, &types) {
-            true => before.clone(),
-            false => Typed::by(&execute, &types, Some(typed)).map_or(types, |typed| typed.types()),
-        };
-        (TypesWanted { types: before, gives: false, behind }, Some(typed.clone()))
-    }
-
-    /// The types that an execution gives its parameters, with it or with an earlier one.
-    pub(super) fn types_executed(&self, known: &ClientStatement, request: &Request) -> Box<[u8]> {
-        let arguments = request.payload().get(1..).unwrap_or_default();
-        let execute = Execute::parse(arguments, known.parameters, self.capabilities).ok();
-        let came = execute.and_then(|execute| execute.types);
-        came.or(known.types.as_ref().map(|(_, types)| &**types)).unwrap_or_default().into()
     }
 }

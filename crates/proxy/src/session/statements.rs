@@ -7,11 +7,12 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use sql::{Dialect, Statement};
 use wire::command::{Execute, LAST_PREPARED};
-use wire::errno;
+use wire::{Capabilities, errno};
 
+use super::client::Request;
 use super::typed::{self, Typed};
 use crate::error::Refusal;
-use crate::pool::StatementKey;
+use crate::pool::{StatementKey, TypesWanted};
 use crate::prepared_memory::{Prepared, PreparedShare};
 use route::state::StateMap;
 
@@ -71,6 +72,34 @@ impl ClientStatement {
             let typed = Typed::by(execute, types, self.typed.as_deref());
             self.typed = typed.filter(|_| typed::may_run_again(&self.prepared.statement));
         }
+    }
+
+    /// The types that the parameters of an execution must have on MySQL, and the execution that gives them where this one does
+    /// not do that itself.
+    pub fn types_wanted(&self, request: &Request, capabilities: Capabilities) -> (TypesWanted, Option<Box<Typed>>) {
+        let types = self.types_executed(request, capabilities);
+        let (Some(typed), Some(execute)) = (&self.typed, self.execution(request, capabilities)) else {
+            return (TypesWanted { behind: types.clone(), types, gives: true }, None);
+        };
+        let before = typed.types();
+        if typed.is_given_by(&execute, &types) {
+            return (TypesWanted { behind: before.clone(), types: before, gives: true }, None);
+        }
+        let behind = match typed.stays_for(&execute, &types) {
+            true => before.clone(),
+            false => Typed::by(&execute, &types, Some(typed)).map_or(types, |typed| typed.types()),
+        };
+        (TypesWanted { types: before, gives: false, behind }, Some(typed.clone()))
+    }
+
+    /// The types that an execution gives its parameters, with it or with an earlier one.
+    pub fn types_executed(&self, request: &Request, capabilities: Capabilities) -> Box<[u8]> {
+        let came = self.execution(request, capabilities).and_then(|execute| execute.types);
+        came.or(self.types.as_ref().map(|(_, types)| &**types)).unwrap_or_default().into()
+    }
+
+    fn execution<'r>(&self, request: &'r Request, capabilities: Capabilities) -> Option<Execute<'r>> {
+        Execute::parse(request.payload().get(1..)?, self.parameters, capabilities).ok()
     }
 }
 

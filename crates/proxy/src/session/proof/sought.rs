@@ -93,7 +93,8 @@ impl Session {
             Body::Execute(id) => {
                 let known = self.belief.statements.find(id)?;
                 names_in = known.prepared.state.schema();
-                let types = types.map_or_else(|| self.client.types_executed(known, query.request), Box::from);
+                let types =
+                    types.map_or_else(|| known.types_executed(query.request, self.client.capabilities), Box::from);
                 let payload = query.request.payload().get(1..)?.to_vec();
                 let capabilities = self.client.capabilities;
                 Some(Execution { payload, types, count: known.parameters, capabilities })

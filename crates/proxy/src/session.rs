@@ -224,7 +224,7 @@ impl Session {
         let shares = self.may_share(query);
         if shares
             && self.has_company(query)
-            && self.is_over_on_pipeline(query, &mut route, &mut fill, &mut attempts).await?
+            && self.run_on_pipeline(query, &mut route, &mut fill, &mut attempts).await? == Piped::Over
         {
             return Ok(());
         }
@@ -272,26 +272,6 @@ impl Session {
             }
             self.log(query, &outcome);
             return self.settle(held, query, &outcome).await;
-        }
-    }
-
-    /// Runs a query on a pipeline if one has room for it, and tells whether it is over. Otherwise it runs on a connection of its
-    /// own, perhaps on the route of another try.
-    #[inline]
-    async fn is_over_on_pipeline(
-        &mut self,
-        query: &Query<'_>,
-        route: &mut Route,
-        fill: &mut Option<Box<cache::Fill>>,
-        attempts: &mut Attempts,
-    ) -> Result<bool, SessionEnd> {
-        match self.run_on_pipeline(query, route, fill, attempts).await? {
-            Piped::Over => Ok(true),
-            Piped::Alone => Ok(false),
-            Piped::Failed(failed) => {
-                let next = Box::pin(self.go_on(query, route, *failed, attempts)).await?;
-                Ok(next == Next::Answered)
-            }
         }
     }
 

@@ -18,7 +18,7 @@ use super::diagnostics::found_rows::is_of_nothing;
 use super::kill::{KILL_WAIT, Kill};
 use super::prepare_again::StatementOnPipeline;
 use super::query::{Body, Query};
-use super::recover::Failed;
+use super::recover::{Failed, Next};
 use super::relay::{Copied, GIVEN_UP, Outcome, Relay, RelayError, Withhold};
 use super::tracking::Hearing;
 use super::{Held, Session};
@@ -37,13 +37,12 @@ struct Appended {
 }
 
 /// The outcome of a query that was to run on a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piped {
     /// The client has its reply.
     Over,
     /// It has to run on a connection of its own.
     Alone,
-    /// Its server failed it, on a connection that was its own by then.
-    Failed(Box<Failed>),
 }
 
 impl Session {
@@ -112,11 +111,11 @@ impl Session {
     }
 
     /// Runs a query on a pipeline if there is one for it. The result cache keeps its answer if it fills it; the fill is left if it is
-    /// not over.
+    /// not over. When its server failed it, on a connection that was its own by then, the route may be that of another try.
     pub(super) async fn run_on_pipeline(
         &mut self,
         query: &Query<'_>,
-        route: &Route,
+        route: &mut Route,
         fill: &mut Option<Box<Fill>>,
         attempts: &mut Attempts,
     ) -> Result<Piped, SessionEnd> {
@@ -129,7 +128,10 @@ impl Session {
         if answer == Answer::Long {
             answer = match Box::pin(self.wait_for_long(server, &place)).await {
                 Ok(answer) => answer,
-                Err(failed) => return Ok(Piped::Failed(failed)),
+                Err(failed) => {
+                    let next = Box::pin(self.go_on(query, route, *failed, attempts)).await?;
+                    return Ok(if next == Next::Answered { Piped::Over } else { Piped::Alone });
+                }
             };
         }
         if let Answer::Alone(_) | Answer::Long | Answer::LostLong = answer {

@@ -95,6 +95,17 @@ async fn what_the_last_statement_left_belongs_to_its_client() {
 }
 
 #[tokio::test]
+async fn the_id_that_a_session_sets_is_the_one_that_it_reads() {
+    let (front, _) = start(Family::MariaDb, "e2e_identity", "CREATE TABLE t (id INT)").await;
+    let mut client = within(&front, "e2e_identity").await;
+    for (set, id) in [("7", "7"), ("-1", "0"), ("TRUE", "1"), ("FALSE", "0"), ("@@identity + 5", "5"), ("0", "0")] {
+        all(&mut client, &format!("SET @@session.identity = {set}")).await;
+        assert_eq!(value(&mut client, "SELECT @@identity").await, id, "{set}");
+        assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, id, "{set}");
+    }
+}
+
+#[tokio::test]
 async fn what_routines_do_to_the_session_is_kept() {
     let (front, servers) = start(
         Family::MariaDb,

@@ -4,7 +4,7 @@ use lab::Family;
 use net::query::Client;
 
 use crate::statements::{start, within};
-use crate::support::{Front, all, blocking, error, value};
+use crate::support::{Front, all, blocking, error, families, value};
 
 #[tokio::test]
 async fn what_lives_on_one_connection_stays_there() {
@@ -102,6 +102,26 @@ async fn the_id_that_a_session_sets_is_the_one_that_it_reads() {
         all(&mut client, &format!("SET @@session.identity = {set}")).await;
         assert_eq!(value(&mut client, "SELECT @@identity").await, id, "{set}");
         assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, id, "{set}");
+    }
+}
+
+#[tokio::test]
+async fn completion_type_release_ends_the_session_with_its_transaction() {
+    for family in families() {
+        let (front, _) = start(family, "e2e_completion", "CREATE TABLE t (id INT)").await;
+        for (set, end, ends) in [
+            ("'RELEASE'", "COMMIT", true),
+            ("2", "ROLLBACK", true),
+            ("2", "COMMIT NO RELEASE", false),
+            ("DEFAULT", "COMMIT", false),
+        ] {
+            let mut client = within(&front, "e2e_completion").await;
+            all(&mut client, &format!("SET completion_type = {set}")).await;
+            all(&mut client, "BEGIN").await;
+            all(&mut client, "INSERT INTO t VALUES (1)").await;
+            all(&mut client, end).await;
+            assert_eq!(client.query_one("SELECT 1").await.is_err(), ends, "{family:?}: {set}, {end}");
+        }
     }
 }
 

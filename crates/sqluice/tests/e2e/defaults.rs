@@ -89,6 +89,24 @@ async fn defaults_that_no_session_may_choose_keep_no_client_out() {
 }
 
 #[tokio::test]
+async fn a_deprecated_default_leaves_no_warning_to_a_client() {
+    let servers = failing(Family::MariaDb).await;
+    let sql = "CREATE USER e2e_chooser@'%' IDENTIFIED BY 'e2e-Chooser-1'; GRANT ALL ON *.* TO e2e_chooser@'%'";
+    servers.primary().sql(sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |setup| setup.pool = "max_connections_per_server = 1".into()).await;
+    let mut root = front.login("e2e_chooser", "e2e-Chooser-1").await.unwrap();
+    for set in ["SET GLOBAL max_tmp_tables = 20", "SET GLOBAL max_tmp_tables = DEFAULT"] {
+        all(&mut root, set).await;
+        let mut plain = front.client().await;
+        let rows = plain.query_one("SHOW WARNINGS").await.unwrap().rows;
+        assert_eq!(rows.len(), 0, "{rows:?}");
+        assert_eq!(value(&mut plain, "SELECT @@warning_count").await, "0");
+    }
+    servers.primary().sql("DROP USER e2e_chooser@'%'").unwrap();
+}
+
+#[tokio::test]
 async fn what_a_replica_refuses_to_set_is_the_primary_s_to_judge() {
     let servers = failing(Family::MariaDb).await;
     servers.primary().sql("SET GLOBAL query_cache_size = 1048576; SET GLOBAL query_cache_type = ON").unwrap();

@@ -22,6 +22,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 FILES = Path("/usr/share/mysql/mysql-test")
+PLUGINS = Path("/usr/lib/mysql/plugin")
+# How mysqltest sends statements.
+PROTOCOLS = {"text": [], "ps": ["--ps-protocol"], "cursor": ["--cursor-protocol"]}
 # A file that takes longer is left out.
 FILE_LIMIT_S = 30
 STATEMENT_LIMIT_S = 20
@@ -31,7 +34,7 @@ OWN_USERS = f"'root', '{MONITOR[0]}', 'mariadb.sys'"
 # They restart the server, need replication or a debug build, or wait for a lost connection.
 LEFT_OUT = re.compile(
     r"shutdown|restart_mysqld|start_mysqld|restart\.inc|wait_until_disconnected|\.expect|kill_mysqld|have_debug|"
-    r"mysqld_safe|master-slave|rpl_",
+    r"mysqld_safe|master-slave|rpl_|maria_empty_logs",
     re.IGNORECASE,
 )
 SERVER = """[mysqld]
@@ -61,11 +64,32 @@ def free_port():
         return listener.getsockname()[1]
 
 
+class TestFile:
+    """A file of a suite, such as `sys_vars/max_connections_basic`; files of `main` have no suite in their names."""
+
+    def __init__(self, path):
+        self.path = path
+        self.suite = path.parent.parent if path.parent.name == "t" else path.parent
+        suite = "" if self.suite == FILES / "main" else f"{self.suite.relative_to(FILES / 'suite')}/"
+        self.name = f"{suite}{path.stem}"
+
+    def cannot_run(self):
+        text = self.path.read_text(errors="replace")
+        return LEFT_OUT.search(text) is not None
+
+
+def files_of(suite):
+    folder = FILES / "main" if suite == "main" else FILES / "suite" / suite
+    if not folder.is_dir():
+        sys.exit(f"error: no suite {suite} in {FILES}/suite")
+    return [TestFile(path) for path in sorted((folder / "t" if (folder / "t").is_dir() else folder).glob("*.test"))]
+
+
 class Stand:
     """A server and Sqluice before it, in a folder of their own; both can be begun anew."""
 
-    def __init__(self, folder, sqluice):
-        self.folder, self.sqluice = folder, sqluice
+    def __init__(self, folder, sqluice, protocol):
+        self.folder, self.sqluice, self.protocol = folder, sqluice, PROTOCOLS[protocol]
         self.server_port, self.front_port = free_port(), free_port()
         self.vardir = folder / "var"
         self.processes = []
@@ -146,8 +170,8 @@ class Stand:
     def tidy(self):
         """Takes away what a file has left; begins anew where that does not help."""
         try:
-            intact = self.read_accounts() == self.accounts and self.sql("SELECT 1", self.front_port) == "1\n"
-            if intact:
+            enters = self.sql("CREATE DATABASE IF NOT EXISTS test; USE test; SELECT 1", self.front_port) == "1\n"
+            if enters and self.read_accounts() == self.accounts:
                 self.drop_all()
                 return
         except subprocess.TimeoutExpired:
@@ -156,7 +180,7 @@ class Stand:
         self.drop_all()
 
     def drop_all(self):
-        kept = "'mysql', 'information_schema', 'performance_schema', 'sys', 'mtr'"
+        kept = "'mysql', 'information_schema', 'performance_schema', 'sys', 'mtr', 'sqluice'"
         schemas = f"SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ({kept})"
         for name in self.sql(schemas).splitlines():
             self.sql(f"SET foreign_key_checks = 0; DROP DATABASE `{name}`")
@@ -170,9 +194,11 @@ class Stand:
             before = self.globals.get(name, value)
             if value != before:
                 self.sql(f"SET GLOBAL {name} = '{before}'; SET GLOBAL {name} = {before or 'NULL'}")
+        # Sqluice reads all of them again.
+        self.sql("SET GLOBAL sql_mode = @@global.sql_mode", self.front_port)
         self.sql("FLUSH STATUS")
 
-    def run(self, name, port):
+    def run(self, file, port):
         """What the file prints over this port, with its end; `None` if it takes too long."""
         self.tidy()
         scratch = self.vardir / "tmp"
@@ -180,6 +206,7 @@ class Stand:
         scratch.mkdir()
         login = f"--no-defaults -h127.0.0.1 -P{port} -uroot"
         programs = {"MYSQL": f"mariadb {login} --default-character-set=latin1", "MYSQL_TEST": f"mysqltest {login}"}
+        programs |= {f"{plugin.stem.upper()}_SO": plugin.stem for plugin in PLUGINS.glob("*.so")}
         for tool in ("admin", "dump", "show", "check", "import", "slap"):
             programs["MYSQLADMIN" if tool == "admin" else f"MYSQL_{tool.upper()}"] = f"mariadb-{tool} {login}"
         environment = os.environ | programs | {
@@ -187,11 +214,11 @@ class Stand:
             "MASTER_MYPORT": str(port), "MASTER_MYSOCK": f"{self.folder}/s", "USE_RUNNING_SERVER": "1",
             "MYSQLD_DATADIR": f"{self.folder}/data", "MYSQL_SHAREDIR": "/usr/share/mysql", "EXE_MYSQL": "mariadb",
             "MYSQL_CHARSETSDIR": "/usr/share/mysql/charsets", "MYSQL_BINLOG": "mariadb-binlog --no-defaults",
-            "TZ": "GMT-3", "LC_ALL": "C",
+            "MTR_SUITE_DIR": str(file.suite), "TZ": "GMT-3", "LC_ALL": "C",
         }
         command = ["mysqltest", *login.split(), "-Dtest", "--silent", "--protocol=tcp", "--max-connect-retries=20",
-                   f"--logdir={scratch}", f"--tmpdir={scratch}", f"--basedir={FILES}",
-                   f"--test-file={FILES}/main/{name}.test"]
+                   f"--logdir={scratch}", f"--tmpdir={scratch}", f"--basedir={FILES}/", f"--suite-dir={file.suite}/",
+                   f"--test-file={file.path}", *self.protocol]
         try:
             run = subprocess.run(command, cwd=FILES, env=environment, capture_output=True, timeout=FILE_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -203,62 +230,77 @@ class Stand:
     def plain(self, text):
         """The text without ports, times, and what only tells how a failure looked."""
         for port in (self.server_port, self.front_port):
-            text = text.replace(str(port), "PORT")
+            text = text.replace(str(port), "PORT").replace("MASTER_MYPORT", "PORT")
         text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?", "TIME", text)
         text = re.sub(r"(status: \d+), errno: \d+", r"\1", text)
         return re.sub(r"(?s)\n(More results from queries|The result from queries just) before.*", "\n", text)
 
 
-def judge(stand, name, seen):
+def judge(stand, file, seen):
     """One word about the file, and whether it passes directly."""
-    if LEFT_OUT.search((FILES / "main" / f"{name}.test").read_text(errors="replace")):
+    if file.cannot_run():
         return "left out", False
-    direct = stand.run(name, stand.server_port)
+    direct = stand.run(file, stand.server_port)
     if direct is None:
         return "takes too long", False
     passes = "--- end 0 ---" in direct
     if not passes and len(direct) < 400:
         return "cannot run here", False
-    through = stand.run(name, stand.front_port)
+    through = stand.run(file, stand.front_port)
     if through == direct:
         return "same", passes
-    if stand.run(name, stand.server_port) != direct:
+    if stand.run(file, stand.server_port) != direct:
         return "differs directly", passes
-    (seen / f"{name}.direct").write_text(direct)
-    (seen / f"{name}.through").write_text(through or "it took too long\n")
+    flat = file.name.replace("/", ".")
+    (seen / f"{flat}.direct").write_text(direct)
+    (seen / f"{flat}.through").write_text(through or "it took too long\n")
     return "differs", passes
 
 
-def main():
-    arguments = argparse.ArgumentParser(prog="./dev suite", description=__doc__.splitlines()[0])
-    add = arguments.add_argument
-    add("files", nargs="*", metavar="FILE", help="names without .test (default: all of the suite main)")
-    add("--part", default="1/1", metavar="N/OF", help="every OF-th file, from the N-th: to share the work")
-    add("--sqluice", default=TARGET / "release/sqluice", help="the program")
-    chosen = arguments.parse_args()
-    part, parts = map(int, chosen.part.split("/"))
-    names = chosen.files or sorted(path.stem for path in (FILES / "main").glob("*.test"))[part - 1 :: parts]
-    with open(HERE / "suite.toml", "rb") as file:
-        known = {name: entry["reason"] for entry in tomllib.load(file)["known"] for name in entry["files"]}
-    seen = TARGET / "conform" / "suite"
-    seen.mkdir(parents=True, exist_ok=True)
+def judge_all(stand, files, known, seen):
+    """The names of those that differ for no known reason."""
     counts, passed, passed_through, unknown = {}, 0, 0, []
-    with tempfile.TemporaryDirectory(prefix="sqluice-suite-") as folder:
-        stand = Stand(Path(folder), str(Path(chosen.sqluice).resolve()))
-        try:
-            for number, name in enumerate(names, 1):
-                word, passes = judge(stand, name, seen)
-                counts[word] = counts.get(word, 0) + 1
-                passed += passes and word in ("same", "differs")
-                passed_through += passes and word == "same"
-                reason = known.get(name, "") if word == "differs" else ""
-                if word == "differs" and not reason:
-                    unknown.append(name)
-                print(f"{number}/{len(names)} {name}: {word}{', known: ' * bool(reason)}{reason}", flush=True)
-        finally:
-            stand.end()
+    for number, file in enumerate(files, 1):
+        word, passes = judge(stand, file, seen)
+        counts[word] = counts.get(word, 0) + 1
+        passed += passes and word in ("same", "differs")
+        passed_through += passes and word == "same"
+        reason = known.get(file.name, "") if word == "differs" else ""
+        if word == "differs" and not reason:
+            unknown.append(file.name)
+        print(f"{number}/{len(files)} {file.name}: {word}{', known: ' * bool(reason)}{reason}", flush=True)
     print(", ".join(f"{count} {word}" for word, count in sorted(counts.items())))
     print(f"{passed} pass directly, {passed_through} of them print the same through Sqluice")
+    return unknown
+
+
+def parse_arguments():
+    arguments = argparse.ArgumentParser(prog="./dev suite", description=__doc__.splitlines()[0])
+    add = arguments.add_argument
+    add("files", nargs="*", metavar="FILE", help="names without .test (default: all of the suites)")
+    add("--suite", action="append", metavar="NAME", help="main (the default), sys_vars, compat/oracle …; may be repeated")
+    add("--protocol", choices=PROTOCOLS, default="text", help="how statements are sent (default: text)")
+    add("--part", default="1/1", metavar="N/OF", help="every OF-th file, from the N-th: to share the work")
+    add("--sqluice", default=TARGET / "release/sqluice", help="the program")
+    return arguments.parse_args()
+
+
+def main():
+    chosen = parse_arguments()
+    part, parts = map(int, chosen.part.split("/"))
+    files = [file for suite in chosen.suite or ["main"] for file in files_of(suite)][part - 1 :: parts]
+    if chosen.files:
+        files = [file for file in files if file.path.stem in chosen.files]
+    with open(HERE / "suite.toml", "rb") as file:
+        known = {name: entry["reason"] for entry in tomllib.load(file)["known"] for name in entry["files"]}
+    seen = TARGET / "conform" / "suite" / chosen.protocol
+    seen.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="sqluice-suite-") as folder:
+        stand = Stand(Path(folder), str(Path(chosen.sqluice).resolve()), chosen.protocol)
+        try:
+            unknown = judge_all(stand, files, known, seen)
+        finally:
+            stand.end()
     if unknown:
         sys.exit(f"error: {' '.join(unknown)}: compare the two files of each in {seen}")
 

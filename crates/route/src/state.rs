@@ -381,6 +381,10 @@ fn value_literal(name: &str, value: &str) -> String {
     if value.is_empty() && NULL_IF_EMPTY.contains(&name) {
         return "NULL".into();
     }
+    // The text that it has without a time is refused.
+    if name == "system_versioning_asof" && value == "DEFAULT" {
+        return value.into();
+    }
     let digits = value.strip_prefix('-').unwrap_or(value);
     let is_number = digits.starts_with(|c: char| c.is_ascii_digit())
         && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')

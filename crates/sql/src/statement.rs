@@ -189,15 +189,16 @@ pub enum TransactionStep {
     Commit {
         /// AND CHAIN was given: a new one opens at once.
         chain: bool,
-        /// RELEASE was given: the server closes the connection.
-        release: bool,
+        /// RELEASE was given (`Some(true)`): the server closes the connection. NO RELEASE was given (`Some(false)`); without
+        /// either, `completion_type` decides.
+        release: Option<bool>,
     },
     /// Ends it: ROLLBACK (not to a savepoint).
     Rollback {
         /// AND CHAIN was given.
         chain: bool,
-        /// RELEASE was given.
-        release: bool,
+        /// As with COMMIT.
+        release: Option<bool>,
     },
     /// SAVEPOINT, ROLLBACK TO, RELEASE SAVEPOINT.
     Savepoint,

@@ -220,7 +220,11 @@ fn statement(statement: &Statement) -> String {
             let commit = matches!(statement.transaction, Some(TransactionStep::Commit { .. }));
             line.push_str(if commit { " [commit" } else { " [rollback" });
             line.push_str(if chain { " chain" } else { "" });
-            line.push_str(if release { " release]" } else { "]" });
+            line.push_str(match release {
+                Some(true) => " release]",
+                Some(false) => " no-release]",
+                None => "]",
+            });
         }
         Some(TransactionStep::Savepoint) => line.push_str(" [savepoint]"),
         Some(TransactionStep::ImplicitCommit) => line.push_str(" [implicit-commit]"),

@@ -3,6 +3,7 @@
 use facts::accounts::rows::{PasswordAge, UserRow, from_global_priv};
 use facts::accounts::{Account, Accounts};
 use net::query::{Client, QueryError, ResultSet};
+use wire::errno;
 
 use super::dialect::Dialect;
 use super::link::is_denied;
@@ -14,6 +15,9 @@ const MARIADB: &str = "SELECT Host, User, Priv, @@default_password_lifetime AS D
 const MARIADB_VIEW: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, \
      ssl_cipher, x509_issuer, x509_subject, 'N' AS account_locked, password_expired AS Expired, max_statement_time \
      FROM mysql.user WHERE is_role = 'N'";
+/// The table of older servers, which MariaDB reads where `mysql.global_priv` is missing: in a datadir of MySQL 5.7, for example.
+/// Which columns it has differs.
+const MARIADB_TABLE: &str = "SELECT * FROM mysql.user";
 const MYSQL: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject, \
      account_locked, IF(password_expired = 'Y' OR (COALESCE(password_lifetime, @@default_password_lifetime) > 0 AND \
      password_last_changed + INTERVAL COALESCE(password_lifetime, @@default_password_lifetime) DAY < NOW()), 'Y', 'N') \
@@ -43,6 +47,9 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect, number: u64) -> 
             Err(error) if error.code().is_some_and(is_denied) => {
                 denied.get_or_insert_with(|| error.to_string());
             }
+            Err(error) if dialect.mariadb && error.code() == Some(errno::ER_NO_SUCH_TABLE) => {
+                return Ok(read(&client.query_one(MARIADB_TABLE).await?, number, resolves_names));
+            }
             Err(error) => return Err(error),
         }
     }
@@ -65,17 +72,22 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
             }
             continue;
         }
+        let is_set = |column: &str| text(column).eq_ignore_ascii_case("y");
+        if is_set("is_role") {
+            continue;
+        }
+        let string = Some(text("authentication_string")).filter(|string| !string.is_empty());
         let row = UserRow {
             host: &host,
             user: &user,
             plugin: &text("plugin"),
-            authentication_string: &text("authentication_string"),
+            authentication_string: &string.unwrap_or_else(|| text("Password")),
             ssl_type: &text("ssl_type"),
             ssl_cipher: &text("ssl_cipher"),
             x509_issuer: &text("x509_issuer"),
             x509_subject: &text("x509_subject"),
-            locked: text("account_locked").eq_ignore_ascii_case("y"),
-            expired: text("Expired").eq_ignore_ascii_case("y"),
+            locked: is_set("account_locked"),
+            expired: is_set("Expired") || is_set("password_expired"),
             max_statement_time: &text("max_statement_time"),
         };
         accounts.push(row.account());
@@ -109,6 +121,24 @@ mod tests {
         assert!(loaded.accounts.readable && loaded.accounts.number == 5);
         assert_eq!(loaded.complaints.len(), 1);
         assert!(loaded.complaints[0].contains("'odd'@'%'"));
+    }
+
+    #[test]
+    fn accounts_of_mariadb_with_the_table_of_older_servers() {
+        let loaded = read(
+            &table(
+                "Host|User|Password|plugin|authentication_string|account_locked|password_expired|is_role
+                 %|app|*94BDCEBE19083CE2A1F959FD02F964C7AF4CFC29|||N|N|N
+                 %|gone|||||Y|N
+                 %|none||||Y|N|N
+                 |readers|||||N|Y",
+            ),
+            1,
+            true,
+        );
+        let [app, gone, none] = &loaded.accounts.accounts[..] else { panic!("{:?}", loaded.accounts) };
+        assert!(matches!(app.verifiers[..], [Verifier::Native(_)]) && !app.locked && !app.expired);
+        assert!(gone.expired && none.locked && none.verifiers == [Verifier::Empty]);
     }
 
     #[test]

@@ -53,7 +53,8 @@ impl ServerAccess {
         };
         let mut client = Client::connect(&target, login, limits).await.map_err(|error| connect_failure(&error))?;
         // A global autocommit=0 would leave heartbeats uncommitted and let replicas' rows be read from an old snapshot.
-        client.query("SET autocommit = 1").await.map_err(|error| query_failure(&error))?;
+        // Some global sql_mode would read Sqluice's statements otherwise: BODY is a reserved word of ORACLE.
+        client.query("SET autocommit = 1, sql_mode = ''").await.map_err(|error| query_failure(&error))?;
         Ok(client)
     }
 }

@@ -127,8 +127,15 @@ impl Session {
                 self.checkout(&route, &mut Attempts::new()).await?
             }
         };
-        if held.lease.origin.state.schema() != Some(&*schema) {
-            self.choose_schema(&mut held).await?;
+        if held.lease.origin.state.schema() != Some(&*schema)
+            && let Err(refusal) = self.choose_schema(&mut held).await
+        {
+            drop(held);
+            let is_of_schema = matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR);
+            if is_of_schema || !self.belief.leave_uneven() {
+                return Err(refusal);
+            }
+            return Box::pin(self.enter_schema(schema.as_bytes())).await;
         }
         self.release(held).await;
         let mut entered = self.here.cluster.entered.borrow_mut();

@@ -88,6 +88,13 @@ pub(super) struct PackedBelief {
 }
 
 impl Belief {
+    /// Leaves the variables that connections begin with different values of as each connection has them: they may be of a kind
+    /// that no session may choose. Gives whether there were any.
+    pub(super) fn leave_uneven(&mut self) -> bool {
+        let without = self.state.without_uneven(&self.catalog);
+        without.map(|without| self.state = Arc::new(without)).is_some()
+    }
+
     /// It leaves the worker's thread.
     pub(super) fn pack(self) -> PackedBelief {
         let Belief { state, catalog_at_login, catalog, facts, status, statements, .. } = self;

@@ -105,6 +105,10 @@ impl Session {
         }
         let chooses_schema = schema.is_some();
         let mut set = difference.set;
+        if !set.is_empty() {
+            // The server warns of variables that it means to take away, and may have other messages than before.
+            connection.origin.messages = None;
+        }
         if !connection.origin.tracks {
             set.push_str(if set.is_empty() { "SET " } else { "," });
             set.push_str(TRACK_EVERYTHING);

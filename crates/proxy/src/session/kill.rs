@@ -110,8 +110,20 @@ impl Session {
         digits.parse().ok()
     }
 
+    /// A prepared KILL that is executed. `None` where a server must answer: neither its text nor its only parameter tells the id.
+    pub(super) async fn kill_by_execute(&mut self, query: &Query<'_>, arguments: &[u8]) -> Option<Answered> {
+        if let Some(Effect::Kill { query_only, soft, victim: Victim::User { name, host } }) =
+            query.statement.effects.first()
+        {
+            let how = Kill { query_only: *query_only, soft: *soft };
+            return Some(self.kill_user(query.request, name.as_deref(), host.as_deref(), how).await);
+        }
+        let (id, how) = self.executed_kill(query, arguments)?;
+        Some(self.kill(query.request, Some(id), how).await)
+    }
+
     /// The id and the manner of a prepared KILL that is executed, if its text or its only parameter tells.
-    pub(super) fn executed_kill(&mut self, query: &Query<'_>, arguments: &[u8]) -> Option<(u64, Kill)> {
+    fn executed_kill(&mut self, query: &Query<'_>, arguments: &[u8]) -> Option<(u64, Kill)> {
         let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = query.statement.effects.first()
         else {
             return None;

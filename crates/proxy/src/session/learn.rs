@@ -269,6 +269,7 @@ impl Session {
                     parameters: prepared.parameters,
                     types: None,
                     typed: None,
+                    cursor_of: None,
                 };
                 self.belief.statements.insert(statement, &self.env.worker.shared.prepared);
             }

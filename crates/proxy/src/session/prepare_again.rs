@@ -55,6 +55,7 @@ impl Session {
         {
             key.text = rewritten.text.into();
         }
+        self.belief.statements.find_mut(id).into_iter().for_each(|known| known.follow_cursor(query, &mut key));
         // A reset forgets what is prepared.
         let anew = connection.origin.state.needs_reset(&self.belief.state)
             || connection.origin.mariadb && self.belief.begins_long_data(id, query);

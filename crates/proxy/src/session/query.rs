@@ -345,10 +345,13 @@ impl<'r> Query<'r> {
             && !statement.asks.contains(Asks::STORED_FUNCTIONS)
     }
 
-    /// The server closes the connection behind it.
-    pub fn ends_session(&self) -> bool {
+    /// The server closes the connection behind it. `releases` tells whether it does so behind each COMMIT and ROLLBACK.
+    pub fn ends_session(&self, releases: impl FnOnce() -> bool) -> bool {
         use TransactionStep::{Commit, Rollback};
-        matches!(self.statement.transaction, Some(Commit { release: true, .. } | Rollback { release: true, .. }))
+        match self.statement.transaction {
+            Some(Commit { release, .. } | Rollback { release, .. }) => release.unwrap_or_else(releases),
+            _ => false,
+        }
     }
 }
 

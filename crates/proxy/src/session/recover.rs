@@ -307,9 +307,7 @@ impl Session {
                 route.target = Target::Primary;
                 return Ok(Next::TryAgain);
             }
-            if let Some(without) = self.belief.state.without_uneven(&self.belief.catalog) {
-                // The session's first settings may be of a kind that no session may choose; its own settings come first.
-                self.belief.state = Arc::new(without);
+            if self.belief.leave_uneven() {
                 return Ok(Next::TryAgain);
             }
             self.refuse(request, &refusal).await?;

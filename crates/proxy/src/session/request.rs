@@ -72,11 +72,8 @@ impl Session {
     /// A prepared KILL that is executed: the ids that clients know are Sqluice's own.
     async fn understand_executed_kill<'r>(&mut self, kill: Understood<'r>, arguments: &[u8]) -> Understood<'r> {
         let Understood::Query(query) = kill else { return kill };
-        match self.executed_kill(&query, arguments) {
-            Some((id, how)) => {
-                let answered = self.kill(query.request, Some(id), how).await;
-                Understood::Answered(Box::new(query), answered)
-            }
+        match self.kill_by_execute(&query, arguments).await {
+            Some(answered) => Understood::Answered(Box::new(query), answered),
             None => Understood::Query(query),
         }
     }

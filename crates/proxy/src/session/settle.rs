@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use stats::micros;
 use wire::errno;
 
+use super::belief::Belief;
 use super::diagnostics::untold;
 use super::environment::Environment;
 use super::query::Query;
@@ -21,7 +22,7 @@ impl Session {
         outcome: &Outcome,
     ) -> Result<(), SessionEnd> {
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
-        if query.ends_session() && outcome.error.is_none() {
+        if outcome.error.is_none() && query.ends_session(|| self.belief.releases()) {
             return Err(SessionEnd::ClientLeft);
         }
         // A session that was killed may be killed once more: nothing is asked after that.
@@ -112,6 +113,15 @@ impl Session {
         if let Some(held) = self.here.held.take() {
             Box::pin(self.clean_up(held)).await;
         }
+    }
+}
+
+impl Belief {
+    /// Whether the server closes the connection behind each COMMIT and ROLLBACK that does not say NO RELEASE.
+    fn releases(&self) -> bool {
+        const NAME: &str = "completion_type";
+        let own = self.state.variable(NAME).or_else(|| self.catalog.globals.get(NAME).map(String::as_str));
+        own.is_some_and(|own| own == "2" || own.eq_ignore_ascii_case("RELEASE"))
     }
 }
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use sql::{Dialect, Statement};
-use wire::command::{Execute, LAST_PREPARED};
+use wire::command::{Command, Execute, LAST_PREPARED};
 use wire::{Capabilities, errno};
 
 use super::client::Request;
+use super::query::Query;
 use super::typed::{self, Typed};
 use crate::error::Refusal;
 use crate::pool::{StatementKey, TypesWanted};
@@ -50,9 +51,22 @@ pub struct ClientStatement {
     pub types: Option<(u64, Box<[u8]>)>,
     /// MySQL: the execution that gave its parameters the types that they have.
     pub typed: Option<Box<Typed>>,
+    /// The text that its last cursor belongs to, where that was another one than its own.
+    pub cursor_of: Option<Arc<[u8]>>,
 }
 
 impl ClientStatement {
+    /// An execution that opens a cursor runs this text; a fetch or a reset goes to the text that it ran.
+    pub fn follow_cursor(&mut self, query: &Query<'_>, key: &mut StatementKey) {
+        if query.opens_cursor {
+            self.cursor_of = (key.text != self.prepared.key.text).then(|| key.text.clone());
+        } else if matches!(query.command, Command::StmtFetch | Command::StmtReset)
+            && let Some(text) = &self.cursor_of
+        {
+            key.text = text.clone();
+        }
+    }
+
     /// The types of an execution with so many parameters and attributes: those that came with it, which are remembered,
     /// or those that came with an earlier one.
     pub fn types_of(&mut self, count: u64, came: Option<&[u8]>) -> Option<&[u8]> {
@@ -233,7 +247,7 @@ impl ClientStatements {
     pub fn pack(self) -> PackedStatements {
         let ClientStatements { last_id, last_prepared, known, share } = self;
         let pack = |statement: ClientStatement| {
-            let ClientStatement { id, prepared, parameters, types, typed } = statement;
+            let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _ } = statement;
             let PreparedText { key, state, dialect, statement, long_form, tags } = Rc::unwrap_or_clone(prepared);
             let statement = Rc::unwrap_or_clone(statement);
             PackedStatement { id, parameters, types, typed, key, state, dialect, statement, long_form, tags }
@@ -276,7 +290,7 @@ impl PackedStatements {
                 packed;
             let statement = Rc::new(statement);
             let prepared = Rc::new(PreparedText { key, state, dialect, statement, long_form, tags });
-            (id, ClientStatement { id, prepared, parameters, types, typed })
+            (id, ClientStatement { id, prepared, parameters, types, typed, cursor_of: None })
         };
         let known = known.map(|known| known.into_iter().map(unpack).collect());
         ClientStatements { last_id, last_prepared, known, share }

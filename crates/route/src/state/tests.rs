@@ -129,6 +129,8 @@ fn values_are_written_so_that_every_mode_reads_them_alike() {
         ("enforce_storage_engine", "", "NULL"),
         ("innodb_tmpdir", "", "NULL"),
         ("default_regex_flags", "", "''"),
+        ("system_versioning_asof", "DEFAULT", "DEFAULT"),
+        ("alter_algorithm", "DEFAULT", "'DEFAULT'"),
         ("init_connect", "it's", "X'69742773'"),
         ("x", "1.2.3", "'1.2.3'"),
     ] {

@@ -88,12 +88,12 @@ impl Classifier<'_> {
     }
 
     /// [WORK] [AND [NO] CHAIN] [[NO] RELEASE]
-    fn completion(&mut self) -> (bool, bool) {
-        let (mut chain, mut release, mut no) = (false, false, false);
+    fn completion(&mut self) -> (bool, Option<bool>) {
+        let (mut chain, mut release, mut no) = (false, None, false);
         while !self.cursor.at_end() {
             match self.cursor.word {
                 W::Chain => chain = !no,
-                W::Release => release = !no,
+                W::Release => release = Some(!no),
                 _ => {}
             }
             no = self.cursor.at(W::No);

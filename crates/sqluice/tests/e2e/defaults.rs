@@ -63,6 +63,50 @@ pub async fn check_defaults(family: Family) {
 }
 
 #[tokio::test]
+async fn defaults_that_no_session_may_choose_keep_no_client_out() {
+    let servers = failing(Family::MariaDb).await;
+    let sql = "CREATE USER e2e_chooser@'%' IDENTIFIED BY 'e2e-Chooser-1'; GRANT ALL ON *.* TO e2e_chooser@'%'";
+    servers.primary().sql(sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |_| {}).await;
+    let mut root = front.login("e2e_chooser", "e2e-Chooser-1").await.unwrap();
+    for (default, changed) in [
+        ("innodb_tmpdir = NULL", "innodb_tmpdir = '/tmp'"),
+        ("log_disabled_statements = DEFAULT", "log_disabled_statements = 'slave'"),
+        ("max_insert_delayed_threads = DEFAULT", "max_insert_delayed_threads = 7"),
+        ("sql_mode = DEFAULT", "sql_mode = 'ORACLE'"),
+        ("system_versioning_asof = DEFAULT", "system_versioning_asof = '2020-01-01 00:00:00'"),
+    ] {
+        for set in [changed, default] {
+            all(&mut root, &format!("SET GLOBAL {set}")).await;
+            let mut plain = front.client().await;
+            assert_eq!(value(&mut plain, "SELECT 1").await, "1", "{set}");
+        }
+    }
+    let log = front.log();
+    assert!(!log.contains("a session's state was refused") && !log.contains("could not be read"), "{log}");
+    servers.primary().sql("DROP USER e2e_chooser@'%'").unwrap();
+}
+
+#[tokio::test]
+async fn a_deprecated_default_leaves_no_warning_to_a_client() {
+    let servers = failing(Family::MariaDb).await;
+    let sql = "CREATE USER e2e_chooser@'%' IDENTIFIED BY 'e2e-Chooser-1'; GRANT ALL ON *.* TO e2e_chooser@'%'";
+    servers.primary().sql(sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |setup| setup.pool = "max_connections_per_server = 1".into()).await;
+    let mut root = front.login("e2e_chooser", "e2e-Chooser-1").await.unwrap();
+    for set in ["SET GLOBAL max_tmp_tables = 20", "SET GLOBAL max_tmp_tables = DEFAULT"] {
+        all(&mut root, set).await;
+        let mut plain = front.client().await;
+        let rows = plain.query_one("SHOW WARNINGS").await.unwrap().rows;
+        assert_eq!(rows.len(), 0, "{rows:?}");
+        assert_eq!(value(&mut plain, "SELECT @@warning_count").await, "0");
+    }
+    servers.primary().sql("DROP USER e2e_chooser@'%'").unwrap();
+}
+
+#[tokio::test]
 async fn what_a_replica_refuses_to_set_is_the_primary_s_to_judge() {
     let servers = failing(Family::MariaDb).await;
     servers.primary().sql("SET GLOBAL query_cache_size = 1048576; SET GLOBAL query_cache_type = ON").unwrap();

@@ -141,6 +141,10 @@ async fn administrators_kill_idle_sessions_and_those_of_a_user() {
             assert_eq!(all(&mut chief, "KILL HARD CONNECTION USER idler@'%'").await[0].affected, 2);
             has_ended(&mut one).await;
             has_ended(&mut two).await;
+            let mut three = front.login("idler", "pw").await.unwrap();
+            let kill = chief.prepare("KILL CONNECTION USER idler").await.unwrap();
+            assert_eq!(chief.execute(&kill, &[]).await.unwrap()[0].affected, 1);
+            has_ended(&mut three).await;
         }
     }
 }

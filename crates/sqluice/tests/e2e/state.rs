@@ -4,7 +4,7 @@ use lab::Family;
 use net::query::Client;
 
 use crate::statements::{start, within};
-use crate::support::{Front, all, blocking, error, value};
+use crate::support::{Front, all, blocking, error, families, value};
 
 #[tokio::test]
 async fn what_lives_on_one_connection_stays_there() {
@@ -92,6 +92,37 @@ async fn what_the_last_statement_left_belongs_to_its_client() {
     assert_eq!(result[0].scalar().as_deref(), Some(&*own), "prepared");
     let updated = clients[2].query_one("UPDATE t SET v = 9 WHERE v = 4").await.unwrap();
     assert_eq!((updated.affected, &*updated.info), (1, "Rows matched: 1  Changed: 1  Warnings: 0"));
+}
+
+#[tokio::test]
+async fn the_id_that_a_session_sets_is_the_one_that_it_reads() {
+    let (front, _) = start(Family::MariaDb, "e2e_identity", "CREATE TABLE t (id INT)").await;
+    let mut client = within(&front, "e2e_identity").await;
+    for (set, id) in [("7", "7"), ("-1", "0"), ("TRUE", "1"), ("FALSE", "0"), ("@@identity + 5", "5"), ("0", "0")] {
+        all(&mut client, &format!("SET @@session.identity = {set}")).await;
+        assert_eq!(value(&mut client, "SELECT @@identity").await, id, "{set}");
+        assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, id, "{set}");
+    }
+}
+
+#[tokio::test]
+async fn completion_type_release_ends_the_session_with_its_transaction() {
+    for family in families() {
+        let (front, _) = start(family, "e2e_completion", "CREATE TABLE t (id INT)").await;
+        for (set, end, ends) in [
+            ("'RELEASE'", "COMMIT", true),
+            ("2", "ROLLBACK", true),
+            ("2", "COMMIT NO RELEASE", false),
+            ("DEFAULT", "COMMIT", false),
+        ] {
+            let mut client = within(&front, "e2e_completion").await;
+            all(&mut client, &format!("SET completion_type = {set}")).await;
+            all(&mut client, "BEGIN").await;
+            all(&mut client, "INSERT INTO t VALUES (1)").await;
+            all(&mut client, end).await;
+            assert_eq!(client.query_one("SELECT 1").await.is_err(), ends, "{family:?}: {set}, {end}");
+        }
+    }
 }
 
 #[tokio::test]

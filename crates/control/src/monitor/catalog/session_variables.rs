@@ -6,7 +6,7 @@ use super::super::dialect::Dialect;
 
 /// Beginnings of names that a session's user may not be allowed to set, that only report, that the login itself sets, or that take no
 /// value but the global one.
-const NOT_CARRIED: [&str; 29] = [
+const NOT_CARRIED: [&str; 33] = [
     "binlog_",
     "character_set_client",
     "character_set_connection",
@@ -17,10 +17,14 @@ const NOT_CARRIED: [&str; 29] = [
     "error_count",
     "gtid_",
     "identity",
+    "innodb_tmpdir",
     "insert_id",
     "last_",
+    "log_disabled_statements",
     "max_allowed_packet",
     "max_delayed_threads",
+    "max_insert_delayed_threads",
+    "max_user_connections",
     "net_buffer_length",
     "original_",
     "proxy_",

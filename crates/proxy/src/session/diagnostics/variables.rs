@@ -160,9 +160,11 @@ impl Belief {
                     }
                 }
                 if matches!(name, "last_insert_id" | "identity") {
-                    self.past.insert_id = literal.parse().unwrap_or(self.past.insert_id);
-                    self.past.doubt = None;
-                    held.lease.origin.insert_id = literal.parse().ok();
+                    let given = literal.parse().ok();
+                    self.past.insert_id = given.unwrap_or(self.past.insert_id);
+                    // TRUE, FALSE and numbers below 0 are literals, too.
+                    self.past.doubt = given.is_none().then_some(Doubt::Any);
+                    held.lease.origin.insert_id = given;
                 }
             }
             Value::Unknown if name == "last_insert_id" || name == "identity" => {

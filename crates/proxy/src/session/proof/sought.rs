@@ -55,7 +55,7 @@ impl Session {
             return Err("servers of this kind do not have it in their logs");
         }
         match (statement.transaction, statement.kind) {
-            (Some(TransactionStep::Commit { chain: false, release: false }), _) => {
+            (Some(TransactionStep::Commit { chain: false, release: None | Some(false) }), _) => {
                 let Some(log) = self.transaction.log.as_ref().filter(|log| log.obstacle().is_none()) else {
                     return Err("its transaction was not kept");
                 };

@@ -39,6 +39,16 @@ async fn cursor_talk(wire: &mut Wire) {
     let show = wire.prepare("SHOW TABLES").await;
     wire.command(Expect::Cursor, &execute(show, 1, &[], true)).await;
     wire.fetch(show, 10).await;
+    // The text that runs has a number in the place of the function.
+    wire.query("SELECT v FROM n WHERE v > 4").await;
+    for text in ["SELECT ROW_COUNT() AS c", "SELECT v, FOUND_ROWS() AS f FROM n"] {
+        let counts = wire.prepare(text).await;
+        wire.command(Expect::Cursor, &execute(counts, 1, &[], true)).await;
+        wire.fetch(counts, 1).await;
+        wire.fetch(counts, 10).await;
+        wire.statement(Command::StmtReset, Expect::Results, counts, &[]).await;
+        wire.fetch(counts, 1).await;
+    }
     // Closed while it is open.
     wire.command(Expect::Cursor, &execute(b, 1, &[], true)).await;
     wire.statement(Command::StmtClose, Expect::Nothing, b, &[]).await;

@@ -9,7 +9,7 @@ use wire::command::{Command, begin_query};
 use wire::exchange::{Exchange, Expect};
 use wire::packet;
 
-pub use columns::{COLUMNS_BYTES_MAX, Columns, kind_of};
+pub use columns::{COLUMNS_BYTES_MAX, Columns, Form, kind_of};
 
 use crate::pool::{Connection, StatementKey};
 

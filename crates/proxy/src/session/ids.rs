@@ -9,6 +9,7 @@ mod listing;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use route::state::StateMap;
 use sql::Kind;
 use sql::connections::{IdPlace, IdTable, IdUse};
 use wire::codec::Reader;
@@ -25,7 +26,7 @@ use super::query::Query;
 use super::relay::RelayError;
 use super::reset::{ask, read_reply};
 use super::write::write;
-use crate::outgoing::{COLUMNS_BYTES_MAX, Columns, Outgoing};
+use crate::outgoing::{COLUMNS_BYTES_MAX, Columns, Form, Outgoing};
 use crate::pool::Connection;
 use crate::worker::Names;
 use listing::Listing;
@@ -84,10 +85,29 @@ impl Session {
         if !gives_rows || is_same && !renames {
             return Ok(Some(Instead { text: text_made, columns: None }));
         }
-        let columns = described(connection, text, &self.env.worker).await?;
-        let is_binary = query.command == Command::StmtExecute;
-        let columns = columns.map(|columns| Box::new(Columns::new(columns, is_binary)));
+        let state = self.belief.state.clone();
+        let columns = self.columns_as_spelt(connection, query, text, &state, out).await?;
         Ok(Some(Instead { text: text_made, columns }))
+    }
+
+    /// How the server describes the columns of the client's own text, of which another one is sent in its place.
+    pub(super) async fn columns_as_spelt(
+        &mut self,
+        connection: &mut Connection,
+        query: &Query<'_>,
+        text: &[u8],
+        prepare_in: &Arc<StateMap>,
+        out: &mut Outgoing,
+    ) -> Result<Option<Box<Columns>>, RelayError> {
+        self.fix_up(connection, prepare_in, out);
+        Box::pin(self.settle_fix_ups(connection, out)).await?;
+        let columns = described(connection, text, &self.env.worker).await?;
+        let form = match query.command {
+            Command::StmtExecute if query.opens_cursor => Form::Cursor,
+            Command::StmtExecute => Form::Binary,
+            _ => Form::Text,
+        };
+        Ok(columns.map(|columns| Box::new(Columns::new(columns, form))))
     }
 
     /// The command that is sent in place of a client's text, if any.

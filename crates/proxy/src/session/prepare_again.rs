@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sql::{Asks, Statement};
+use route::state::StateMap;
+use sql::{Asks, Kind, Statement};
 use wire::command::{Command, LAST_PREPARED};
 use wire::exchange::Expect;
 
@@ -10,6 +11,7 @@ use super::Session;
 use super::belief::Belief;
 use super::query::{Body, Query};
 use super::relay::RelayError;
+use super::statements::PreparedText;
 use crate::outgoing::Outgoing;
 use crate::outgoing::Purpose;
 use crate::pool::{Connection, ForTypes, StatementKey};
@@ -53,6 +55,10 @@ impl Session {
             && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
             && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty())
         {
+            if rewritten.renames && prepared.statement.kind == Kind::Select {
+                let state = self.state_to_prepare_in(&prepared);
+                out.columns = Box::pin(self.columns_as_spelt(connection, query, &key.text, &state, out)).await?;
+            }
             key.text = rewritten.text.into();
         }
         self.belief.statements.find_mut(id).into_iter().for_each(|known| known.follow_cursor(query, &mut key));
@@ -63,13 +69,7 @@ impl Session {
             return Ok(given(connection, found, out));
         }
         self.env.worker.stats.reprepares.add_one();
-        // Names in the text belong to the schema in which the client prepared it.
-        let elsewhere = prepared.state.prepare_context() != self.belief.state.prepare_context();
-        let prepare_in = if elsewhere {
-            Arc::new(self.belief.state.to_prepare_as_in(&prepared.state))
-        } else {
-            self.belief.state.clone()
-        };
+        let prepare_in = self.state_to_prepare_in(&prepared);
         if self.fix_up(connection, &prepare_in, out) {
             Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
@@ -80,6 +80,14 @@ impl Session {
         Box::pin(self.settle_fix_ups(connection, out)).await?;
         let found = find(connection, &key);
         Ok(found.map_or(0, |found| given(connection, found, out)))
+    }
+
+    /// The session's state with the schema in which the client prepared a statement: names in its text belong to that one.
+    fn state_to_prepare_in(&self, prepared: &PreparedText) -> Arc<StateMap> {
+        if prepared.state.prepare_context() == self.belief.state.prepare_context() {
+            return self.belief.state.clone();
+        }
+        Arc::new(self.belief.state.to_prepare_as_in(&prepared.state))
     }
 }
 

@@ -58,6 +58,34 @@ async fn cursor_talk(wire: &mut Wire) {
     wire.query("SELECT 'end'").await;
 }
 
+/// The names of columns that hold what only Sqluice knows, which stands as a value in the text that runs.
+async fn spelt_columns(family: Family) {
+    let case = Case { family, database: "par_spelt", setup: SETUP, capabilities: MODERN };
+    case.run(async |wire| {
+        for text in [
+            "SELECT 1 + ROW_COUNT()",
+            "SELECT v, 1+FOUND_ROWS() FROM n LIMIT 2",
+            "SELECT (SELECT ROW_COUNT()), row_count( ) + found_rows() AS sum",
+            "SELECT CONNECTION_ID() > 0, IF(FOUND_ROWS() > 2, 'many', 'few')",
+            "SELECT LAST_INSERT_ID() + 1, COALESCE(ROW_COUNT(), 0)",
+        ] {
+            wire.query("SELECT v FROM n WHERE v > 4").await;
+            wire.query(text).await;
+            let id = wire.prepare(text).await;
+            wire.query("USE mysql").await;
+            for _ in 0..2 {
+                wire.query("SELECT v FROM par_spelt.n WHERE v > 4").await;
+                wire.command(Expect::Results, &execute(id, 0, &[], true)).await;
+            }
+            wire.query("USE par_spelt").await;
+            wire.command(Expect::Cursor, &execute(id, 1, &[], true)).await;
+            wire.fetch(id, 10).await;
+            wire.statement(Command::StmtClose, Expect::Nothing, id, &[]).await;
+        }
+    })
+    .await;
+}
+
 async fn cursors(family: Family) {
     let case = Case { family, database: "par_cursor", setup: SETUP, capabilities: MODERN };
     case.run(cursor_talk).await;
@@ -164,4 +192,4 @@ async fn parameters(family: Family) {
     .await;
 }
 
-both!(cursors cursors_with_eof cursors_and_transactions long_data parameters);
+both!(cursors cursors_with_eof cursors_and_transactions long_data parameters spelt_columns);

@@ -177,7 +177,8 @@ impl Session {
         {
             return None;
         }
-        let mut known = vec![Known::TrackedVariables(self.belief.tracking.variables())];
+        let tracked = self.belief.tracking.variables_as_shown(self.belief.is_mariadb());
+        let mut known = vec![Known::TrackedVariables(&tracked)];
         known.extend(packet_max.map(Known::PacketMax));
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {

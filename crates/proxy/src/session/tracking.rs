@@ -6,7 +6,9 @@
 mod late;
 mod reports;
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use facts::catalog::Catalog;
 use route::state::StateMap;
@@ -90,9 +92,13 @@ impl Hearing<'_> {
 }
 
 impl ClientTracking {
-    /// The list of variables that the client wants to hear of.
-    pub fn variables(&self) -> &str {
-        &self.variables
+    /// The list of variables that the client wants to hear of, as the server shows it: MariaDB sorts it, and names each once.
+    pub fn variables_as_shown(&self, mariadb: bool) -> Cow<'_, str> {
+        if !mariadb || !self.variables.contains(',') {
+            return Cow::Borrowed(&self.variables);
+        }
+        let names: BTreeSet<_> = self.variables.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
+        Cow::Owned(names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(","))
     }
 
     /// The reports that the servers' global variables set.

@@ -47,6 +47,19 @@ async fn variables_and_schema(family: Family) {
     Case { family, database: "par_track", setup: SETUP, capabilities: MODERN }.run(talk).await;
 }
 
+/// MariaDB sorts the list and names each variable once; MySQL shows it as it was set.
+async fn lists(family: Family) {
+    let case = Case { family, database: "par_track_list", setup: "", capabilities: MODERN };
+    case.run(async |wire| {
+        for list in ["wait_timeout,sql_mode,WAIT_TIMEOUT , autocommit", "", "sql_mode", " time_zone,, autocommit,"] {
+            wire.query(&format!("SET session_track_system_variables = '{list}'")).await;
+            wire.values("SELECT @@session_track_system_variables", wire.family == Family::MariaDb).await;
+            wire.query("SET time_zone = '+01:00', wait_timeout = 77").await;
+        }
+    })
+    .await;
+}
+
 async fn nobody_asked(family: Family) {
     Case { family, database: "par_untracked", setup: SETUP, capabilities: OLD }.run(talk).await;
 }
@@ -126,4 +139,4 @@ async fn collations(family: Family) {
     .await;
 }
 
-both!(variables_and_schema nobody_asked transactions gtids collations);
+both!(variables_and_schema lists nobody_asked transactions gtids collations);

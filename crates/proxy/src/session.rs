@@ -151,7 +151,7 @@ impl Session {
         self.run_on_server(&mut query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
     }
 
-    /// A command is understood. What needs no server is answered and finished; there is no query then.
+    /// A command is understood. One that needs no server is answered and finished; there is no query then.
     #[inline]
     async fn receive<'r>(&mut self, request: &'r Request) -> Result<Option<Query<'r>>, SessionEnd> {
         self.look_at_catalog();

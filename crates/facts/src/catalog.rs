@@ -23,6 +23,8 @@ pub struct Hidden {
     pub leaves: Leaves,
     /// State that a statement leaves if it writes: that of triggers and of columns' defaults.
     pub leaves_of_writes: Leaves,
+    /// Code behind it may ask for LAST_INSERT_ID().
+    pub asks_insert_id: bool,
     /// The monitor may not read the view: whether reading it writes is not known.
     pub unread: bool,
 }
@@ -35,8 +37,14 @@ impl Hidden {
             writes: self.writes || other.writes,
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
+            asks_insert_id: self.asks_insert_id || other.asks_insert_id,
             unread: self.unread || other.unread,
         }
+    }
+
+    /// Whether code behind it may ask for LAST_INSERT_ID(), or set it.
+    pub fn may_ask_insert_id(&self) -> bool {
+        self.asks_insert_id || self.writes || self.unread
     }
 
     /// State that is left by reads or by writes.

@@ -337,3 +337,94 @@ async fn run_or_execute(client: &mut Client, text: &str) {
         all(client, text).await;
     }
 }
+
+/// Functions, triggers and what triggers call ask for the LAST_INSERT_ID() of their own session.
+#[tokio::test]
+async fn hidden_code_finds_the_insert_id_of_its_session() {
+    for family in families() {
+        let sql = "CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY); CREATE TABLE t (n INT, m INT);
+            CREATE TABLE u (n INT); INSERT INTO u VALUES (1); CREATE TABLE w (n INT, m INT);
+            CREATE FUNCTION last_one() RETURNS INT READS SQL DATA RETURN LAST_INSERT_ID();
+            CREATE TRIGGER t_before BEFORE INSERT ON t FOR EACH ROW SET NEW.m = LAST_INSERT_ID();
+            CREATE TRIGGER u_before BEFORE UPDATE ON u FOR EACH ROW SET NEW.n = last_one();
+            CREATE TRIGGER w_after AFTER INSERT ON w FOR EACH ROW INSERT INTO t (n) VALUES (NEW.n);
+            CREATE VIEW v AS SELECT LAST_INSERT_ID() AS n;";
+        let (front, _) = narrow(family, "e2e_hidden_ids", sql).await;
+        let (mut one, mut two) = (within(&front, "e2e_hidden_ids").await, within(&front, "e2e_hidden_ids").await);
+        for round in 1..=2 {
+            all(&mut one, "INSERT INTO a VALUES (NULL)").await;
+            assert_eq!(value(&mut two, "SELECT last_one()").await, "0");
+            all(&mut one, "DO 1").await;
+            assert_eq!(value(&mut one, "SELECT last_one()").await, round.to_string());
+            assert_eq!(value(&mut two, "SELECT n FROM v").await, "0");
+            assert_eq!(value(&mut one, "SELECT n FROM v").await, round.to_string());
+            for (write, read) in [
+                ("INSERT INTO t (n) VALUES (1)", "SELECT MAX(m) FROM t"),
+                ("UPDATE u SET n = 5", "SELECT n FROM u"),
+                ("INSERT INTO w (n) VALUES (2)", "SELECT MAX(m) FROM t"),
+            ] {
+                all(&mut one, "INSERT INTO a VALUES (NULL)").await;
+                all(&mut two, write).await;
+                assert_eq!(value(&mut two, read).await, "0", "{family:?}: {write}");
+            }
+            all(&mut one, "TRUNCATE a").await;
+            all(&mut one, &format!("INSERT INTO a VALUES ({round})")).await;
+        }
+    }
+}
+
+/// A definition leaves MariaDB's messages on the connection, which are those of one session.
+#[tokio::test]
+async fn messages_before_a_definition_stay_with_their_session() {
+    for family in families() {
+        let (front, _) = narrow(family, "e2e_defined", "CREATE TABLE t (id INT)").await;
+        let (mut one, mut two) = (within(&front, "e2e_defined").await, within(&front, "e2e_defined").await);
+        for define in ["CREATE PROCEDURE p() SELECT 1", "CREATE DATABASE e2e_other"] {
+            assert!(one.query("SELECT * FROM missing").await.is_err());
+            all(&mut one, define).await;
+            assert_eq!(value(&mut two, "SELECT @@error_count").await, "0", "{family:?}: {define}");
+            let own = if family == Family::MariaDb { "1" } else { "0" };
+            assert_eq!(value(&mut one, "SELECT @@error_count").await, own, "{family:?}: {define}");
+        }
+        all(&mut one, "DROP DATABASE e2e_other").await;
+    }
+}
+
+/// A session is still in a schema that another one has dropped, once it was created again.
+#[tokio::test]
+async fn a_schema_that_is_created_again_has_its_sessions() {
+    for family in families() {
+        let (front, _) = narrow(family, "e2e_again", "CREATE TABLE t (id INT)").await;
+        let (mut one, mut two) = (within(&front, "e2e_again").await, within(&front, "e2e_again").await);
+        all(&mut two, "DROP DATABASE e2e_again").await;
+        for _ in 0..2 {
+            assert!(one.query("SELECT COUNT(*) FROM t").await.is_err());
+        }
+        all(&mut two, "CREATE DATABASE e2e_again").await;
+        all(&mut two, "CREATE TABLE e2e_again.t (id INT)").await;
+        assert_eq!(value(&mut one, "SELECT COUNT(*) FROM t").await, "0");
+        assert_eq!(value(&mut one, "SELECT DATABASE()").await, "e2e_again");
+    }
+}
+
+/// An id that a client gives is not made: LAST_INSERT_ID() stays, also where a trigger pins the session.
+#[tokio::test]
+async fn a_given_id_leaves_the_sessions_own_behind_a_trigger() {
+    for family in families() {
+        let sql = "CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY);
+            CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, n INT);
+            CREATE TRIGGER t_before BEFORE INSERT ON t FOR EACH ROW SET @seen = NEW.n;";
+        let (front, _) = narrow(family, "e2e_given_ids", sql).await;
+        let (mut one, mut two) = (within(&front, "e2e_given_ids").await, within(&front, "e2e_given_ids").await);
+        for _ in 0..2 {
+            all(&mut one, "INSERT INTO a VALUES (NULL), (NULL), (NULL)").await;
+        }
+        all(&mut two, "REPLACE INTO t VALUES (1, 5)").await;
+        assert_eq!(value(&mut two, "SELECT LAST_INSERT_ID()").await, "0", "{family:?}");
+        all(&mut two, "INSERT INTO t (n) VALUES (6)").await;
+        assert_eq!(value(&mut two, "SELECT LAST_INSERT_ID()").await, "2", "{family:?}");
+        assert_eq!(value(&mut two, "SELECT @seen").await, "6", "{family:?}");
+        drop(two);
+        assert_eq!(value(&mut one, "SELECT LAST_INSERT_ID()").await, "4", "{family:?}");
+    }
+}

@@ -38,6 +38,9 @@ struct Body {
 /// State that is left by routines, tables and views.
 pub(crate) type LeavesOfNames = HashMap<(String, String), Leaves>;
 
+/// Routines, tables and views by (schema, name), in lower case.
+pub(crate) type Named = HashSet<(String, String)>;
+
 /// All state that is left by those that a body in this schema with these words may name.
 pub(crate) fn leaves_of_named(leaving: &LeavesOfNames, schema: &str, words: &HashSet<String>) -> Leaves {
     let named = leaving.iter().filter(|(key, _)| names(words, schema, key));
@@ -72,6 +75,14 @@ const WRITING: [&str; 24] = [
     "outfile",
     "next",
 ];
+
+/// Words of a body that asks for LAST_INSERT_ID(); a prepared text may ask for anything.
+const ASKING: [&str; 3] = ["last_insert_id", "identity", "execute"];
+
+/// Whether a body in this schema with these words may ask for LAST_INSERT_ID(), itself or by one of `asking` that it names.
+pub(crate) fn asks_insert_id(asking: &Named, schema: &str, body: &HashSet<String>) -> bool {
+    ASKING.iter().any(|word| body.contains(*word)) || asking.iter().any(|key| names(body, schema, key))
+}
 
 /// Reads rows of schema, name, type, declared access and body.
 pub(crate) fn read(answer: &ResultSet) -> Routines {
@@ -126,6 +137,15 @@ impl Routines {
             *leaving.entry(key.clone()).or_default() |= *leaves;
         }
         leaving
+    }
+
+    /// Adds the routines that may ask for LAST_INSERT_ID() to those that are known to do so.
+    pub(crate) fn add_asking(&self, asking: &mut Named) {
+        for Body { key, words, .. } in &self.bodies {
+            if !asking.contains(key) && asks_insert_id(asking, &key.0, words) {
+                asking.insert(key.clone());
+            }
+        }
     }
 
     /// A routine leaves all that is left by those that it names. Gives whether that is news of any.

@@ -7,7 +7,7 @@ use facts::catalog::{Hidden, RoutineAccess, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
-use super::functions::{Routines, leaves_of_named};
+use super::functions::{Named, Routines, asks_insert_id, leaves_of_named};
 use crate::monitor::dialect::Dialect;
 
 /// By (schema, name), in lower case.
@@ -70,7 +70,9 @@ pub(crate) async fn load(
             hidden.entry(name(&answer, row)).or_default().leaves_of_writes |= Leaves::SEQUENCES;
         }
     }
-    spread(&bodies(&views, &triggers), routines, &mut hidden);
+    let bodies = bodies(&views, &triggers);
+    spread(&bodies, routines, &mut hidden);
+    note_asking(&bodies, routines, &mut hidden);
     Ok(hidden)
 }
 
@@ -175,6 +177,24 @@ fn spread(bodies: &[Body], routines: &mut Routines, hidden: &mut HiddenIn) {
     }
 }
 
+/// Notes the tables and views whose triggers and queries may ask for LAST_INSERT_ID().
+fn note_asking(bodies: &[Body], routines: &Routines, hidden: &mut HiddenIn) {
+    let mut asking = Named::new();
+    loop {
+        let before = asking.len();
+        routines.add_asking(&mut asking);
+        for Body { key, words } in bodies {
+            if !asking.contains(key) && asks_insert_id(&asking, &key.0, words) {
+                asking.insert(key.clone());
+                hidden.entry(key.clone()).or_default().asks_insert_id = true;
+            }
+        }
+        if asking.len() == before {
+            return;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::functions;
@@ -221,5 +241,28 @@ mod tests {
         assert_eq!(of(&hidden, "plain"), Some(of_writes), "a write to the view is one to its table");
         let inserts = ("app".to_owned(), "inserts".to_owned());
         assert_eq!(routines.procedure_leaves[&inserts], Leaves::USER_LOCKS);
+    }
+
+    #[test]
+    fn tables_whose_triggers_ask_for_the_insert_id_are_found() {
+        let routines = functions::read(&table(
+            "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
+             app|asks|FUNCTION|CONTAINS_SQL|RETURN LAST_INSERT_ID()
+             app|over|PROCEDURE|CONTAINS_SQL|INSERT INTO t VALUES (asks())
+             app|other|FUNCTION|CONTAINS_SQL|RETURN 1",
+        ));
+        let triggers = table(
+            "TABLE_SCHEMA|TABLE_NAME|BODY
+             app|plain|SET NEW.a = other()
+             app|itself|SET NEW.a = @@identity
+             app|by_function|SET NEW.a = asks()
+             app|by_procedure|CALL over()
+             app|by_table|INSERT INTO itself VALUES (1)",
+        );
+        let mut hidden = HiddenIn::new();
+        note_asking(&bodies(&table("TABLE_SCHEMA|TABLE_NAME|BODY"), &triggers), &routines, &mut hidden);
+        let mut found: Vec<&str> = hidden.iter().filter(|(_, of)| of.asks_insert_id).map(|(key, _)| &*key.1).collect();
+        found.sort_unstable();
+        assert_eq!(found, ["by_function", "by_procedure", "by_table", "itself"]);
     }
 }

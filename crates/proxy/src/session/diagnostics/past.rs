@@ -1,6 +1,7 @@
 //! The results of earlier statements that count for the next one, LAST_INSERT_ID() and the messages: a connection that has not
 //! seen them gets them ahead of the statement.
 
+use facts::catalog::Hidden;
 use sql::{Asks, Kind};
 use wire::Capabilities;
 use wire::command::Command;
@@ -102,11 +103,14 @@ impl Session {
     ) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
-        let (own, on_connection) = (self.belief.past.insert_id, connection.origin.insert_id);
-        let given = self.belief.past.doubt.is_some() || on_connection == Some(own);
-        if !given && self.needs_insert_id(on_connection, query) {
-            connection.origin.insert_id = Some(own);
-            let set = format!("SET last_insert_id={own}");
+        if let Some(set) = self.belief.set_insert_id(connection.origin.insert_id)
+            && self.needs_insert_id(connection.origin.insert_id, query)
+        {
+            if self.belief.past.doubt.is_some() {
+                (self.belief.past.doubt, connection.origin.insert_id) = (Some(Doubt::Any), None);
+            } else {
+                connection.origin.insert_id = Some(self.belief.past.insert_id);
+            }
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
@@ -135,14 +139,18 @@ impl Session {
         }
     }
 
-    /// Whether a statement may leave LAST_INSERT_ID() as it is, or ask for it, and must find the session's own on a connection that has
-    /// another one; so must those of a pinned session.
+    /// Whether a statement, or code that it runs, may leave LAST_INSERT_ID() as it is, or ask for it, and must find the
+    /// session's own on a connection that has another one; so must those of a pinned session.
     fn needs_insert_id(&self, on_connection: Option<u64>, query: &Query<'_>) -> bool {
         let statement = &query.statement;
         let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
+        // What views and triggers do is not known before the catalog was read again.
+        let may_hide = statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
         statement.asks.contains(Asks::LAST_INSERT_ID)
+            || may_hide
             || statement.insert_id_unsure
-            || query.hides.as_ref().is_some_and(|hidden| hidden.writes)
+            || statement.asks.contains(Asks::STORED_FUNCTIONS)
+            || query.hides.as_ref().is_some_and(Hidden::may_ask_insert_id)
             || statement.kind == Kind::Insert
                 && (keeps || may_be_given(on_connection, query.request) || self.belief.inserts_rows(query.request))
     }
@@ -189,6 +197,21 @@ impl Session {
 }
 
 impl Belief {
+    /// Gives the session's LAST_INSERT_ID() to a connection that had this one when the session got it; `None` where it is
+    /// there. A statement that may have made a new one, on a connection that the session has kept since, has changed it if
+    /// it did.
+    fn set_insert_id(&self, on_connection: Option<u64>) -> Option<String> {
+        let own = self.past.insert_id;
+        match (self.past.doubt, on_connection.filter(|known| *known != own)) {
+            (None, _) if on_connection == Some(own) => None,
+            (None, _) => Some(format!("SET last_insert_id={own}")),
+            (Some(Doubt::Given(_) | Doubt::Made), Some(known)) => Some(format!(
+                "SET last_insert_id=CAST(IF(LAST_INSERT_ID()={known},{own},LAST_INSERT_ID()) AS UNSIGNED)"
+            )),
+            (Some(_), _) => None,
+        }
+    }
+
     /// Whether an INSERT may have several rows: the first ones may be given numbers before a later one fails, and servers
     /// remember such a number (seen with MariaDB 10.11 and MySQL 9.7).
     pub(in crate::session) fn inserts_rows(&self, request: &Request) -> bool {

@@ -155,6 +155,9 @@ impl Session {
     #[inline]
     async fn receive<'r>(&mut self, request: &'r Request) -> Result<Option<Query<'r>>, SessionEnd> {
         self.look_at_catalog();
+        if self.belief.gone_schema.is_some() && self.here.held.is_none() {
+            self.belief.choose_gone_schema_again();
+        }
         let arrived = self.arrival();
         match self.understand(request).await? {
             Understood::Query(mut query) => {

@@ -26,6 +26,8 @@ use crate::worker::ClusterHere;
 pub(super) struct Belief {
     /// Schema, variables, character sets.
     pub state: Arc<StateMap>,
+    /// The schema that a server did not know when the session was to be brought into it. Another session may create it again.
+    pub gone_schema: Option<Arc<str>>,
     /// The servers' defaults when the session began.
     pub catalog_at_login: CountedHere<Catalog>,
     /// The servers' defaults and definitions that were looked at last.
@@ -56,6 +58,7 @@ impl Belief {
         Belief {
             facts: Cell::new(state.facts(&catalog, family, version)),
             state,
+            gone_schema: None,
             tracking: ClientTracking::of_servers(&catalog),
             catalog_at_login: catalog.clone(),
             catalog,
@@ -68,12 +71,24 @@ impl Belief {
             packet_limit: PacketLimit::default(),
         }
     }
+
+    /// A session whose schema was dropped by another one is still in it, as on a server, which looks for it with each
+    /// statement: it may have been created again.
+    #[cold]
+    pub(super) fn choose_gone_schema_again(&mut self) {
+        if let Some(gone) = self.gone_schema.take()
+            && self.state.schema().is_none()
+        {
+            Arc::make_mut(&mut self.state).set_schema(Some(&gone));
+        }
+    }
 }
 
 /// A [`Belief`] between two workers; the fields are its own.
 #[derive(Debug)]
 pub(super) struct PackedBelief {
     state: Arc<StateMap>,
+    gone_schema: Option<Arc<str>>,
     catalog_at_login: Arc<Catalog>,
     catalog: Arc<Catalog>,
     facts: StateFacts,
@@ -100,6 +115,7 @@ impl Belief {
         let Belief { state, catalog_at_login, catalog, facts, status, statements, .. } = self;
         PackedBelief {
             state,
+            gone_schema: self.gone_schema,
             catalog_at_login: Arc::clone(&catalog_at_login),
             catalog: Arc::clone(&catalog),
             facts: facts.get(),
@@ -123,6 +139,7 @@ impl PackedBelief {
         let PackedBelief { state, catalog_at_login, catalog, facts, status, statements, .. } = self;
         Belief {
             state,
+            gone_schema: self.gone_schema,
             catalog_at_login: count(catalog_at_login),
             catalog: count(catalog),
             facts: Cell::new(facts),

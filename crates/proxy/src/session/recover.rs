@@ -289,7 +289,7 @@ impl Session {
     }
 
     /// A connection could not take the session's state. A schema that a replica does not know yet is found on the
-    /// primary; one that is gone for good leaves the session without a schema, as it would on a server.
+    /// primary; one that is gone leaves this statement without a schema.
     async fn fix_up_refused(
         &mut self,
         request: &Request,
@@ -317,6 +317,7 @@ impl Session {
         if route.target == Target::Reader && primary.is_some_and(|primary| primary != server) {
             route.target = Target::Primary;
         } else {
+            self.belief.gone_schema = self.belief.state.schema().map(Arc::from);
             Arc::make_mut(&mut self.belief.state).set_schema(None);
         }
         Ok(Next::TryAgain)

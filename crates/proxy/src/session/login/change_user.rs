@@ -109,6 +109,7 @@ impl Session {
             Arc::make_mut(&mut self.belief.state).set_variable("max_statement_time", &seconds);
         }
         self.find_account_change();
+        self.belief.gone_schema = None;
         if let Err(refusal) = self.enter(change.schema.as_deref(), proven.expired).await {
             self.who.identity = before;
             self.here.count_user(&self.who.identity.user);

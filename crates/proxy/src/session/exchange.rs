@@ -46,8 +46,8 @@ impl Session {
         let tracking_after =
             if effects.is_empty() { None } else { self.belief.tracking.after(effects, &self.here.cluster.catalog()) };
         let listed = self.listed(held, query);
-        let warnings =
-            self.belief.own_messages().filter(|_| matches!(query.command, Command::InitDb | Command::SetOption));
+        let counts_earlier = matches!(query.command, Command::InitDb | Command::SetOption | Command::Debug);
+        let warnings = self.belief.own_messages().filter(|_| counts_earlier);
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
         let hearing = Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects };

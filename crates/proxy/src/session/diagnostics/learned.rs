@@ -223,9 +223,9 @@ fn resignals(statement: &sql::Statement) -> bool {
 
 /// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.
 pub(in crate::session) fn may_name_tables(statement: &sql::Statement) -> bool {
-    use Kind::{Account, Administration, Call, Compound, Handler, Lock, Show};
+    use Kind::{Account, Administration, Call, Compound, Definition, Handler, Lock, Show};
     statement.asks.contains(Asks::STORED_FUNCTIONS)
-        || matches!(statement.kind, Account | Administration | Call | Compound | Handler | Lock | Show)
+        || matches!(statement.kind, Account | Administration | Call | Compound | Definition | Handler | Lock | Show)
 }
 
 /// Whether a request holds this number, in digits or as a binary parameter.

@@ -162,7 +162,11 @@ impl Session {
         if matches!(statement.kind, Kind::Definition | Kind::Kill) {
             return None;
         }
-        self.rewritten(text, statement.asks, self.here.held.is_some())
+        let may_kill = statement.parts > 1
+            && statement.asks.contains(Asks::CONNECTION_ID)
+            && memchr::memmem::find(&text.to_ascii_lowercase(), b"kill").is_some();
+        let asks = if may_kill { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
+        self.rewritten(text, asks, self.here.held.is_some())
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last

@@ -23,6 +23,8 @@ async fn rare(family: Family) {
         wire.command(Expect::Results, b"\x06par_made").await;
         wire.command(Expect::Results, b"\x07\x01").await;
         wire.command(Expect::Results, b"\x0d").await;
+        wire.query("SELECT nothing").await;
+        wire.command(Expect::Results, b"\x0d").await;
         for unknown in [0x00, 0x0b, 0x0f, 0x10, 0x13, 0x14, 0x1d, 0x4f, 0x7f, 0xfe] {
             wire.command(Expect::Results, &[unknown]).await;
         }
@@ -51,6 +53,8 @@ async fn rare_with_eof(family: Family) {
     let case = Case { family, database: "par_rare_eof", setup: SETUP, capabilities: OLD };
     case.run(async |wire| {
         wire.command(Expect::Columns, b"\x04t\0%").await;
+        wire.command(Expect::Results, b"\x0d").await;
+        wire.query("SELECT nothing").await;
         wire.command(Expect::Results, b"\x0d").await;
         wire.query("SELECT 1").await;
         wire.command(Expect::Results, b"\x1b\x01\0").await;
@@ -145,6 +149,8 @@ async fn several_statements(family: Family) {
             "SELECT COUNT(*) FROM t",
             "SET @c = 5; SELECT nothing; SET @c = 6",
             "SELECT @c",
+            "SELECT 1; KILL QUERY CONNECTION_ID()",
+            "SELECT 1; kill query connection_id(); SELECT 2",
             "USE mysql; SELECT DATABASE(); USE par_multi; SELECT DATABASE()",
             "CREATE TEMPORARY TABLE tt (a INT); INSERT INTO tt VALUES (1); SELECT * FROM tt",
             "SELECT * FROM tt; DROP TEMPORARY TABLE tt",

@@ -235,6 +235,7 @@ impl Session {
         loop {
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
+                Err(refusal) if self.leaves_schema(&refusal) => continue,
                 Err(refusal) => {
                     self.finish(query, End::Refused(attempts.begun, &refusal));
                     return self.refuse(query.request, &refusal).await;

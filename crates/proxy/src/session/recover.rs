@@ -297,9 +297,7 @@ impl Session {
         server: ServerId,
         refusal: Refusal,
     ) -> Result<Next, SessionEnd> {
-        if !matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
-            || self.belief.state.schema().is_none()
-        {
+        if !self.is_of_schema(&refusal) {
             tracing::warn!(server = server.0, error = refusal.message, "a session's state was refused");
             if route.target == Target::Reader
                 && self.here.cluster.view().primary.is_some_and(|primary| primary != server)
@@ -317,10 +315,29 @@ impl Session {
         if route.target == Target::Reader && primary.is_some_and(|primary| primary != server) {
             route.target = Target::Primary;
         } else {
-            self.belief.gone_schema = self.belief.state.schema().map(Arc::from);
-            Arc::make_mut(&mut self.belief.state).set_schema(None);
+            self.leave_schema();
         }
         Ok(Next::TryAgain)
+    }
+
+    /// Where no connection could be had for the session's schema, the statement runs without one; gives whether that is so.
+    pub(super) fn leaves_schema(&mut self, refusal: &Refusal) -> bool {
+        let leaves = self.is_of_schema(refusal);
+        if leaves {
+            self.leave_schema();
+        }
+        leaves
+    }
+
+    fn is_of_schema(&self, refusal: &Refusal) -> bool {
+        matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
+            && self.belief.state.schema().is_some()
+    }
+
+    /// The session's schema is gone until its next statement.
+    fn leave_schema(&mut self) {
+        self.belief.gone_schema = self.belief.state.schema().map(Arc::from);
+        Arc::make_mut(&mut self.belief.state).set_schema(None);
     }
 
     /// The server refused what another one may do: a primary that has become read-only is waited for in its new place,

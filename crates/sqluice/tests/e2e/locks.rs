@@ -399,6 +399,8 @@ async fn a_schema_that_is_created_again_has_its_sessions() {
         all(&mut two, "DROP DATABASE e2e_again").await;
         for _ in 0..2 {
             assert!(one.query("SELECT COUNT(*) FROM t").await.is_err());
+            // Its connection was closed, and a new one is opened.
+            assert_eq!(value(&mut one, "SELECT 1").await, "1");
         }
         all(&mut two, "CREATE DATABASE e2e_again").await;
         all(&mut two, "CREATE TABLE e2e_again.t (id INT)").await;

@@ -144,7 +144,7 @@ impl Session {
     fn needs_insert_id(&self, on_connection: Option<u64>, query: &Query<'_>) -> bool {
         let statement = &query.statement;
         let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
-        // What views and triggers do is not known before the catalog was read again.
+        // The catalog has to be read again before it tells the effects of views and triggers.
         let may_hide = statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
         statement.asks.contains(Asks::LAST_INSERT_ID)
             || may_hide

@@ -103,9 +103,10 @@ impl Session {
     ) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
-        if let Some(set) = self.belief.set_insert_id(connection.origin.insert_id)
+        if !self.belief.has_insert_id_on(connection.origin.insert_id)
             && self.needs_insert_id(connection.origin.insert_id, query)
         {
+            let set = self.belief.set_insert_id(connection.origin.insert_id);
             if self.belief.past.doubt.is_some() {
                 (self.belief.past.doubt, connection.origin.insert_id) = (Some(Doubt::Any), None);
             } else {
@@ -145,14 +146,14 @@ impl Session {
         let statement = &query.statement;
         let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
         // The catalog has to be read again before it tells the effects of views and triggers.
-        let may_hide = statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
+        let may_hide = || statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
         statement.asks.contains(Asks::LAST_INSERT_ID)
-            || may_hide
             || statement.insert_id_unsure
             || statement.asks.contains(Asks::STORED_FUNCTIONS)
             || query.hides.as_ref().is_some_and(Hidden::may_ask_insert_id)
             || statement.kind == Kind::Insert
                 && (keeps || may_be_given(on_connection, query.request) || self.belief.inserts_rows(query.request))
+            || may_hide()
     }
 
     /// The value of [`crate::pool::Origin::messages`] on a connection that has this session's.
@@ -197,18 +198,26 @@ impl Session {
 }
 
 impl Belief {
-    /// Gives the session's LAST_INSERT_ID() to a connection that had this one when the session got it; `None` where it is
-    /// there. A statement that may have made a new one, on a connection that the session has kept since, has changed it if
-    /// it did.
-    fn set_insert_id(&self, on_connection: Option<u64>) -> Option<String> {
+    /// Whether the session's LAST_INSERT_ID() is there, on a connection that had this one when the session got it; `true` also
+    /// where it cannot be told.
+    fn has_insert_id_on(&self, on_connection: Option<u64>) -> bool {
+        match self.past.doubt {
+            None => on_connection == Some(self.past.insert_id),
+            Some(Doubt::Given(_) | Doubt::Made) => on_connection.is_none_or(|known| known == self.past.insert_id),
+            Some(_) => true,
+        }
+    }
+
+    /// Gives a connection the session's LAST_INSERT_ID(). A statement that may have made a new one, on a connection that the
+    /// session has kept since, has changed it if it did.
+    fn set_insert_id(&self, on_connection: Option<u64>) -> String {
         let own = self.past.insert_id;
-        match (self.past.doubt, on_connection.filter(|known| *known != own)) {
-            (None, _) if on_connection == Some(own) => None,
-            (None, _) => Some(format!("SET last_insert_id={own}")),
-            (Some(Doubt::Given(_) | Doubt::Made), Some(known)) => Some(format!(
-                "SET last_insert_id=CAST(IF(LAST_INSERT_ID()={known},{own},LAST_INSERT_ID()) AS UNSIGNED)"
-            )),
-            (Some(_), _) => None,
+        match on_connection.filter(|_| self.past.doubt.is_some()) {
+            None => format!("SET last_insert_id={own}"),
+            // MySQL takes an integer only.
+            Some(known) => {
+                format!("SET last_insert_id=CAST(IF(LAST_INSERT_ID()={known},{own},LAST_INSERT_ID()) AS UNSIGNED)")
+            }
         }
     }
 

@@ -288,9 +288,10 @@ def parse_arguments():
 def main():
     chosen = parse_arguments()
     part, parts = map(int, chosen.part.split("/"))
-    files = [file for suite in chosen.suite or ["main"] for file in files_of(suite)][part - 1 :: parts]
-    if chosen.files:
-        files = [file for file in files if file.path.stem in chosen.files]
+    files = [file for suite in chosen.suite or ["main"] for file in files_of(suite)]
+    if missing := set(chosen.files) - {file.path.stem for file in files}:
+        sys.exit(f"error: no file {' '.join(sorted(missing))} in {' '.join(chosen.suite or ['main'])}")
+    files = [file for file in files if not chosen.files or file.path.stem in chosen.files][part - 1 :: parts]
     with open(HERE / "suite.toml", "rb") as file:
         known = {name: entry["reason"] for entry in tomllib.load(file)["known"] for name in entry["files"]}
     seen = TARGET / "conform" / "suite" / chosen.protocol

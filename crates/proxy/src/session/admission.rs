@@ -131,8 +131,7 @@ impl Session {
             && let Err(refusal) = self.choose_schema(&mut held).await
         {
             drop(held);
-            let is_of_schema = matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR);
-            if is_of_schema || !self.belief.leave_uneven() {
+            if self.is_of_schema(&refusal) || !self.belief.leave_uneven() {
                 return Err(refusal);
             }
             return Box::pin(self.enter_schema(schema.as_bytes())).await;

@@ -329,7 +329,8 @@ impl Session {
         leaves
     }
 
-    fn is_of_schema(&self, refusal: &Refusal) -> bool {
+    /// Whether a server refused the session's schema, and nothing else of its state.
+    pub(super) fn is_of_schema(&self, refusal: &Refusal) -> bool {
         matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
             && self.belief.state.schema().is_some()
     }

@@ -162,10 +162,9 @@ impl Session {
         if matches!(statement.kind, Kind::Definition | Kind::Kill) {
             return None;
         }
-        let may_kill = statement.parts > 1
-            && statement.asks.contains(Asks::CONNECTION_ID)
-            && memchr::memmem::find(&text.to_ascii_lowercase(), b"kill").is_some();
-        let asks = if may_kill { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
+        // Beside other statements a KILL goes to the server, which knows its own ids.
+        let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
+        let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
         self.rewritten(text, asks, self.here.held.is_some())
     }
 

@@ -150,6 +150,8 @@ async fn several_statements(family: Family) {
             "SET @c = 5; SELECT nothing; SET @c = 6",
             "SELECT @c",
             "SELECT 1; KILL QUERY CONNECTION_ID()",
+            "SET @own = CONNECTION_ID(), @word = 'kill'; SELECT 1 AS `kill`",
+            "SELECT @own = CONNECTION_ID() AS same",
             "SELECT 1; kill query connection_id(); SELECT 2",
             "USE mysql; SELECT DATABASE(); USE par_multi; SELECT DATABASE()",
             "CREATE TEMPORARY TABLE tt (a INT); INSERT INTO tt VALUES (1); SELECT * FROM tt",

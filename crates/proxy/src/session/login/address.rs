@@ -35,7 +35,7 @@ impl OngoingLogin {
             return Ok(());
         }
         let refusal = too_many(address);
-        self.tell(sequence, &refusal).await;
+        // First counted, then told: a client that was told finds itself in the figures.
         self.worker.count_refused(TurnedAway {
             reason: ADDRESS,
             code: refusal.code,
@@ -44,6 +44,7 @@ impl OngoingLogin {
             cluster: self.listener.cluster.name.clone(),
             address: Some(address),
         });
+        self.tell(sequence, &refusal).await;
         Err(SessionEnd::TurnedAway(refusal.message))
     }
 

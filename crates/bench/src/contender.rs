@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use crate::figures::FIXED;
 use crate::process::Daemon;
 use crate::system::OTHER_FILES;
+use crate::watch::{Watch, Watching};
 use crate::world::World;
 
 pub(crate) use sqluice::Build;
@@ -48,6 +49,8 @@ pub(crate) enum Kind {
     Ruled(Box<Kind>, u32),
     /// One of them with its result cache for all reads.
     Cached(Box<Kind>, Cache),
+    /// One of them while operators watch it.
+    Watched(Box<Kind>, Watch),
     /// Answers the same to everything: the most that anybody could do.
     Fixed,
 }
@@ -77,6 +80,7 @@ impl Kind {
             Kind::Cached(kind, Cache::Ttl) => format!("{} cache", kind.name()),
             Kind::Cached(kind, Cache::Follow) => format!("{} follow", kind.name()),
             Kind::Cached(kind, Cache::Tier) => format!("{} tier", kind.name()),
+            Kind::Watched(kind, watch) => format!("{} {}", kind.name(), watch.name()),
             Kind::Fixed => FIXED.to_owned(),
         }
     }
@@ -104,7 +108,7 @@ impl Kind {
 
     fn without_rules(&self) -> &Kind {
         match self {
-            Kind::Ruled(kind, _) | Kind::Cached(kind, _) => kind.without_rules(),
+            Kind::Ruled(kind, _) | Kind::Cached(kind, _) | Kind::Watched(kind, _) => kind.without_rules(),
             kind => kind,
         }
     }
@@ -122,7 +126,7 @@ impl Kind {
     pub(crate) fn version(&self) -> Option<String> {
         let (program, argument) = match self {
             // It is there without them, too.
-            Kind::Direct | Kind::Ruled(..) | Kind::Cached(..) | Kind::Fixed => return None,
+            Kind::Direct | Kind::Ruled(..) | Kind::Cached(..) | Kind::Watched(..) | Kind::Fixed => return None,
             Kind::HaProxy => (haproxy::program(), "-v"),
             Kind::Sqluice(build) => (build.program.clone(), "--version"),
             Kind::ProxySql(program) | Kind::MaxScale(program) | Kind::Router(program) => (program.clone(), "--version"),
@@ -147,6 +151,8 @@ pub(crate) struct Setup {
     pub(crate) rules: u32,
     /// More of Sqluice's configuration, behind all else.
     pub(crate) more: String,
+    /// Sqluice keeps a history, and its API has the [key of the bench](crate::watch::KEY).
+    pub(crate) can_be_watched: bool,
     /// The result cache answers all reads that it can, for those that have one.
     pub(crate) cache: Option<Cache>,
 }
@@ -195,6 +201,10 @@ impl Running {
                 let cached = Running::start(kind, world, &setup)?;
                 Ok((cached.address, cached.daemon))
             }
+            Kind::Watched(kind, _) => {
+                let watched = Running::start(kind, world, setup)?;
+                Ok((watched.address, watched.daemon))
+            }
             Kind::Ruled(kind, rules) => {
                 let ruled = Running::start(kind, world, &Setup { rules: *rules, ..setup.clone() })?;
                 Ok((ruled.address, ruled.daemon))
@@ -206,6 +216,25 @@ impl Running {
 
     pub(crate) fn pid(&self) -> Option<u32> {
         self.daemon.as_ref().map(Daemon::pid)
+    }
+
+    /// Those who watch it begin to.
+    ///
+    /// # Errors
+    /// Its API is not known.
+    pub(crate) fn watch(&self) -> anyhow::Result<Option<Watching>> {
+        let Kind::Watched(_, watch) = &self.kind else { return Ok(None) };
+        Ok(Some(Watching::begin(*watch, self.api()?)))
+    }
+
+    /// Where Sqluice's API is.
+    ///
+    /// # Errors
+    /// It is no Sqluice, or has none.
+    pub(crate) fn api(&self) -> anyhow::Result<SocketAddr> {
+        let daemon = self.daemon.as_ref().context("no proxy")?;
+        let told = std::fs::read_to_string(daemon.file("ready"))?;
+        told.lines().find_map(|line| line.strip_prefix("admin ")?.parse().ok()).context("the API has no address")
     }
 }
 

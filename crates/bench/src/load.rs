@@ -32,6 +32,8 @@ pub(crate) enum Load {
     Pauses,
     /// Short reads among long ones, large replies and kills.
     Mix,
+    /// Point selects while operators watch.
+    Watched,
     /// 20,000 clients that are there and ask nothing.
     Idle,
     /// Point selects through 0, 10 and 1,000 rules.
@@ -56,6 +58,7 @@ impl Load {
             Load::Tail => "tail",
             Load::Pauses => "pauses",
             Load::Mix => "mix",
+            Load::Watched => "watched",
             Load::Idle => "idle",
             Load::Rules => "rules",
             Load::Cache => "cache",
@@ -95,6 +98,10 @@ impl Load {
                 "64 clients: 94 of 100 queries ask for one row, 5 take 50 ms, one has a reply of a megabyte; queries are killed. Times \
                  are those of the short ones."
             }
+            Load::Watched => {
+                "One row by its primary key, for 64 clients: with nobody who watches, while twenty people have the page open, and \
+                 while a program asks for the digests ten times a second."
+            }
             Load::Idle => "Clients that have asked once and then wait: what each takes of the proxy's memory.",
             Load::Rules => {
                 "One row by its primary key, through 0, 10 and 1,000 routing rules of several kinds, of which only the last fits."
@@ -115,6 +122,7 @@ impl Load {
             Load::Latency => &[P50, AddedP50, Mean, Added, P99, Cpu, User],
             Load::Connect | Load::Tls => &[Throughput, Cpu, User, P50, P99],
             Load::Pipelines => &[Throughput, ServerCpu, Cpu, User, P50, P99],
+            Load::Watched => &[Throughput, P50, P99, Cpu],
             Load::Mix => &[Throughput, P50, P99, P999, ServerCpu, Cpu],
             Load::Large => &[Bandwidth, CpuMegabyte, PeakMemory],
             Load::Tail => &[Clients, Throughput, P50, P99, P999, Evenness, Cpu, PeakMemory],
@@ -130,7 +138,7 @@ impl Load {
             Load::Latency => &[Figure::P50, Figure::AddedP50],
             Load::Large => &[Figure::Bandwidth, Figure::CpuMegabyte],
             Load::Tail | Load::Pauses => &[Figure::Evenness, Figure::Throughput],
-            Load::Mix => &[Figure::P99, Figure::Throughput],
+            Load::Mix | Load::Watched => &[Figure::P99, Figure::Throughput],
             Load::Idle => &[Figure::ClientMemory],
             _ => &[Figure::Throughput, Figure::Cpu],
         }
@@ -140,7 +148,13 @@ impl Load {
     pub(crate) fn axis(self) -> &'static str {
         match self {
             Load::Threads => "threads",
-            Load::Mysqlslap | Load::Latency | Load::Connect | Load::Tls | Load::Pipelines | Load::Mix => "clients",
+            Load::Mysqlslap
+            | Load::Latency
+            | Load::Connect
+            | Load::Tls
+            | Load::Pipelines
+            | Load::Mix
+            | Load::Watched => "clients",
             Load::Tail | Load::Pauses | Load::Idle => "load",
             _ => "connections",
         }

@@ -6,6 +6,7 @@ mod figures;
 mod fixed_answers;
 mod generate;
 mod histogram;
+mod http;
 mod load;
 mod machine;
 mod order;
@@ -20,6 +21,7 @@ mod stop;
 mod sysbench;
 mod system;
 mod table;
+mod watch;
 mod wordpress;
 mod world;
 

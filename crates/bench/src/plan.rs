@@ -3,6 +3,7 @@
 mod cache;
 mod crowd;
 mod shared;
+mod watched;
 
 use std::time::Duration;
 
@@ -159,6 +160,11 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         Load::Mysqlslap => slap_points(options, seconds),
         Load::Latency | Load::Connect | Load::Tls | Load::Large => generated(load, options, seconds),
         Load::Pipelines => shared::pipelines(options, seconds),
+        Load::Watched => {
+            contenders = watched::contenders(&options.contenders);
+            notes.extend(left_out(&options.contenders, &contenders, "has no page"));
+            watched::points(options, seconds)
+        }
         Load::Mix | Load::Pauses => {
             server_connections = (load == Load::Pauses).then_some(shared::PAUSES_CONNECTIONS);
             contenders = shared::contenders(load, &options.contenders);

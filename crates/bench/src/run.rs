@@ -34,6 +34,7 @@ pub(crate) fn run(load: Load, options: &Options, command: &str) -> anyhow::Resul
         files: options.files,
         rules: 0,
         more: String::new(),
+        can_be_watched: load == Load::Watched,
         cache: None,
     };
     let cells = Measurement { plan: &plan, world: &world, setup }.run()?;

@@ -6,7 +6,6 @@
 
 mod crowd;
 mod figures;
-mod http;
 mod mode;
 mod pages;
 mod site;

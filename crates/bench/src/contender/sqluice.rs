@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
@@ -48,7 +48,7 @@ impl FromStr for Build {
 pub(super) fn start(build: &Build, world: &World, setup: &Setup) -> anyhow::Result<Started> {
     let folder = folder()?;
     let (config, ready) = (folder.path().join("sqluice.toml"), folder.path().join("ready"));
-    write(&config, &text(build, world, setup))?;
+    write(&config, &text(build, world, setup, folder.path()))?;
     std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o600))?;
     let mut command = Command::new(&build.program);
     command.args(["run", "--config"]).arg(&config).arg("--ready-file").arg(&ready);
@@ -63,7 +63,7 @@ pub(super) fn start(build: &Build, world: &World, setup: &Setup) -> anyhow::Resu
 }
 
 /// The configuration: defaults, read/write split, session consistency, metrics; and room for many clients.
-fn text(build: &Build, world: &World, setup: &Setup) -> String {
+fn text(build: &Build, world: &World, setup: &Setup, folder: &Path) -> String {
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut set = |key: &str, value: String| {
         let (section, name) = key.rsplit_once('.').unwrap_or(("proxy", key));
@@ -87,6 +87,10 @@ fn text(build: &Build, world: &World, setup: &Setup) -> String {
     set("listener.app.address", quoted("127.0.0.1:0"));
     set("listener.app.cluster", quoted("main"));
     set("listener.app.max_sessions", "30000".to_owned());
+    if setup.can_be_watched {
+        set("admin.key", quoted(crate::watch::KEY));
+        set("history.path", quoted(&folder.join("history.db").display().to_string()));
+    }
     if setup.cache == Some(Cache::Follow) {
         set("cluster.main.replication.user", quoted(lab::REPL_USER));
         set("cluster.main.replication.password", quoted(lab::REPL_PASSWORD));

@@ -9,6 +9,7 @@ use crate::figures::{Growth, Latency, Sample};
 use crate::generate::{self, Query};
 use crate::plan::Work;
 use crate::system::{self, Clocks, Memory, Spent};
+use crate::watch::Watching;
 use crate::world::World;
 
 /// Clients may have errors (deadlocks are one) up to so many in a thousand queries; more, and nothing was measured.
@@ -39,6 +40,7 @@ fn sample(turn: &Turn<'_>, contender: &mut Running, work: &Work) -> anyhow::Resu
         daemon.check()?;
     }
     let pid = contender.pid();
+    let watching = contender.watch()?;
     let before = pid.map(system::memory).transpose()?;
     let mut meter =
         Meter { pid, turn, begin: None, end: None, reads: [None; 2], server_cpu_ns: [None; 2], memory: None };
@@ -81,6 +83,7 @@ fn sample(turn: &Turn<'_>, contender: &mut Running, work: &Work) -> anyhow::Resu
             sample
         }
     };
+    watching.map(Watching::end).transpose()?;
     if let (Some(begin), Some(end)) = (&meter.begin, &meter.end) {
         let Spent { total_ns, user_ns } = system::spent(begin, end);
         (sample.cpu_ns, sample.user_ns) = (Some(total_ns), Some(user_ns));

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use super::http::{self, Ask, Cookies, Page};
 use super::visitor::{Mix, Visitor};
 use crate::histogram::Histogram;
+use crate::http::{self, Ask, Cookies, Page};
 use crate::process::POLL;
 use crate::stop;
 

@@ -4,10 +4,9 @@ use lab::{REPL_PASSWORD, REPL_USER};
 
 use super::Plan;
 use crate::contender::{Build, Kind, Running, Setup};
+use crate::watch::KEY;
 use crate::world::{DATABASE, World};
 
-/// The key of Sqluice's API.
-pub(super) const KEY: &str = "the key of the bench, for as long as it runs";
 /// How old an answer may be.
 const TTL_MS: u32 = 60_000;
 
@@ -69,6 +68,7 @@ impl Mode {
             rules: 0,
             cache: None,
             more: self.rule().unwrap_or_default(),
+            can_be_watched: false,
         };
         let mut build: Build = plan.build.clone();
         build.settings.push(("admin.key".to_owned(), format!("\"{KEY}\"")));

@@ -3,8 +3,8 @@
 use anyhow::bail;
 
 use super::crowd::Workers;
-use super::http::{Ask, Cookies};
 use super::site::{CATEGORIES_BEHIND, POSTS_BEHIND};
+use crate::http::{Ask, Cookies};
 
 /// The part of a page that the database took, as its last line tells: statements, and microseconds of waiting for them.
 pub(super) fn of_database(page: &str) -> Option<(u64, u64)> {

@@ -10,8 +10,8 @@ use anyhow::{Context as _, bail};
 use lab::{APP_PASSWORD, APP_USER};
 use tempfile::TempDir;
 
-use super::http::{self, Ask, Cookies};
 use crate::contender::{PORT_TRIES, free_port};
+use crate::http::{self, Ask, Cookies};
 use crate::process::{self, Daemon};
 use crate::world::{DATABASE, World};
 

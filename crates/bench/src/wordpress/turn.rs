@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::crowd::{Crowd, Tally, Workers};
 use super::figures::Turn;
-use super::http::{self, Ask, Cookies};
-use super::mode::{KEY, Mode};
+use super::mode::Mode;
 use super::pages;
 use super::site::{POSTS_BEHIND, Site, Worker};
 use super::visitor::Mix;
 use super::{Plan, WARM_UP};
 use crate::contender::Running;
+use crate::http::{self, Ask, Cookies};
+use crate::watch::KEY;
 use crate::world::{DATABASE, World};
 use crate::{machine, stop, system};
 
@@ -65,7 +66,7 @@ impl Turns<'_> {
         };
         let workers = if own.is_empty() { self.direct } else { &own };
         let (right, through) = (pool(self.direct), pool(workers));
-        let admin = running.as_ref().map(admin).transpose()?;
+        let admin = running.as_ref().map(Running::api).transpose()?;
 
         let mut compared = pages::compare(&right, &through, self.site.posts)?;
         let crowd = Crowd {
@@ -193,13 +194,6 @@ impl Turns<'_> {
 
 fn pool(workers: &[Worker]) -> Workers {
     Workers::new(workers.iter().map(|worker| worker.address))
-}
-
-/// Where Sqluice's API is.
-fn admin(running: &Running) -> anyhow::Result<SocketAddr> {
-    let daemon = running.daemon.as_ref().context("no proxy")?;
-    let told = std::fs::read_to_string(daemon.file("ready"))?;
-    told.lines().find_map(|line| line.strip_prefix("admin ")?.parse().ok()).context("the API has no address")
 }
 
 /// The API's figures of the cache.

@@ -8,9 +8,9 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::crowd::{Crowd, Tally, Window};
-use super::http::{Ask, Cookies, Page};
 use super::pages;
 use super::site::{BLOG_PASSWORD, CATEGORIES, CATEGORIES_BEHIND, POSTS_BEHIND, USERS};
+use crate::http::{Ask, Cookies, Page};
 use crate::stop;
 
 /// How often visitors write.

@@ -15,44 +15,44 @@ const PAGE_BYTES_MAX: u64 = 8 << 20;
 const HOST: &str = "blog.test";
 
 /// Cookies by their names.
-pub(super) type Cookies = BTreeMap<String, String>;
+pub(crate) type Cookies = BTreeMap<String, String>;
 
 /// The page that is asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     /// Path and query.
-    pub(super) path: &'a str,
+    pub(crate) path: &'a str,
     /// Fields of a form, which is posted; without any the page is read.
-    pub(super) form: &'a [(&'a str, &'a str)],
+    pub(crate) form: &'a [(&'a str, &'a str)],
     /// A method besides GET and POST.
-    pub(super) method: Option<&'a str>,
+    pub(crate) method: Option<&'a str>,
     /// More headers.
-    pub(super) headers: &'a [(&'a str, &'a str)],
+    pub(crate) headers: &'a [(&'a str, &'a str)],
 }
 
 impl<'a> Ask<'a> {
     /// To read a page.
-    pub(super) fn page(path: &'a str) -> Ask<'a> {
+    pub(crate) fn page(path: &'a str) -> Ask<'a> {
         Ask { path, ..Ask::default() }
     }
 }
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub(super) struct Page {
+pub(crate) struct Page {
     /// 200 and the like.
-    pub(super) status: u16,
+    pub(crate) status: u16,
     /// Headers with their names in lower case; those that come several times, such as cookies, several times.
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// The body.
-    pub(super) body: String,
+    pub(crate) body: String,
 }
 
 /// Asks, sends the cookies along, and takes new ones into them.
 ///
 /// # Errors
 /// Nobody answers in time, or it is no answer.
-pub(super) fn ask(address: SocketAddr, ask: &Ask<'_>, cookies: &mut Cookies) -> anyhow::Result<Page> {
+pub(crate) fn ask(address: SocketAddr, ask: &Ask<'_>, cookies: &mut Cookies) -> anyhow::Result<Page> {
     let mut socket = TcpStream::connect_timeout(&address, LIMIT)?;
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(LIMIT))?;

@@ -105,14 +105,15 @@ impl Pipeline {
         Pipeline { server, forms, inner: RefCell::new(inner) }
     }
 
-    /// Appends a read of this form; its reply comes to the place. `outgoing` has the memory of an earlier one then.
-    pub fn append(self: &Rc<Self>, digest: u64, outgoing: &mut Outgoing) -> Place {
+    /// Appends a read of this form that came then; its reply comes to the place. `outgoing` has the memory of an earlier one then.
+    pub fn append(self: &Rc<Self>, digest: u64, came: Instant, outgoing: &mut Outgoing) -> Place {
         let mut inner = self.inner.borrow_mut();
-        let mut read = inner.spare.pop().unwrap_or_default();
-        match Rc::get_mut(&mut read) {
-            Some(spare) => spare.begin(digest, outgoing),
-            None => read = Rc::new(Read::new(digest, outgoing)),
+        let mut spare = inner.spare.pop();
+        match spare.as_mut().and_then(Rc::get_mut) {
+            Some(spare) => spare.begin(digest, came, outgoing),
+            None => spare = None,
         }
+        let read = spare.unwrap_or_else(|| Rc::new(Read::new(digest, came, outgoing)));
         inner.append(read.clone());
         drop(inner);
         Place::new(self.clone(), read)
@@ -221,11 +222,18 @@ impl Inner {
         !self.has_long && self.lease.as_ref().is_some_and(does)
     }
 
+    /// Reads wait in the order in which they came, so that one from another pipeline loses nothing.
     fn append(&mut self, read: Rc<Read>) {
         if let Some(stats) = &self.stats {
             stats.pipelined_now.add(1);
         }
-        self.waiting.push_back(read);
+        match self.waiting.back() {
+            Some(last) if last.came > read.came => {
+                let place = self.waiting.partition_point(|other| other.came <= read.came);
+                self.waiting.insert(place, read);
+            }
+            _ => self.waiting.push_back(read),
+        }
         self.wake_driver();
     }
 

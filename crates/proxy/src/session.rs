@@ -225,14 +225,17 @@ impl Session {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
         let shares = self.may_share(query);
-        if shares
-            && self.has_company(query)
-            && self.run_on_pipeline(query, &mut route, &mut fill, &mut attempts).await? == Piped::Over
-        {
-            return Ok(());
-        }
+        let mut may_begin_pipeline = shares;
+        let (mut tries_pipeline, mut own) = (shares && self.has_company(query), None);
         attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
+            if std::mem::take(&mut tries_pipeline) {
+                match self.run_on_pipeline(query, own.take(), &mut route, &mut fill, &mut attempts).await? {
+                    Piped::Over => return Ok(()),
+                    Piped::NoPlace => {}
+                    Piped::Alone => may_begin_pipeline = false,
+                }
+            }
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
                 Err(refusal) if self.leaves_schema(&refusal) => continue,
@@ -241,6 +244,10 @@ impl Session {
                     return self.refuse(query.request, &refusal).await;
                 }
             };
+            if may_begin_pipeline && self.begins_pipeline(query, &held, &attempts) {
+                (may_begin_pipeline, tries_pipeline, own) = (false, true, Some(held.lease));
+                continue;
+            }
             if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty() {
                 Box::pin(self.env.forget_sequences(&mut held)).await;
             }

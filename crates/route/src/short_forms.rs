@@ -8,7 +8,7 @@ const FORMS: usize = 4096;
 const RUNS_MIN: u16 = 16;
 /// Of the last runs: older ones count half.
 const RUNS_MAX: u16 = 1024;
-/// A form is short if no more than one run in so many was long.
+/// A form is short if no more than one run in so many was long: a server that has no core to spare is late now and then.
 const RUNS_PER_LONG: u32 = 100;
 /// On a busy server all is slow. A run that took no more than so many times the usual is not long for that.
 const TIMES_USUAL: u32 = 4;
@@ -17,7 +17,7 @@ const TIMES_USUAL: u32 = 4;
 const QUICK_PART: u32 = 10;
 /// The weight of the newest run in the usual time.
 const NEWEST: f64 = 1.0 / 64.0;
-/// How long a form is kept off pipelines that was long on one.
+/// How long a form is kept off pipelines that is long on them.
 const OFF_MIN: Duration = Duration::from_millis(100);
 /// The same if it happens again and again: each time twice as long, up to `OFF_MIN` times two to this power.
 const OFF_DOUBLINGS_MAX: u8 = 9;
@@ -62,11 +62,17 @@ impl Form {
         self.long += u16::from(is_long);
     }
 
+    fn is_seldom_long(&self) -> bool {
+        u32::from(self.long) * RUNS_PER_LONG <= u32::from(self.runs)
+    }
+
     fn is_short(&self, now: Instant) -> bool {
-        self.runs >= RUNS_MIN
-            && u32::from(self.long) * RUNS_PER_LONG <= u32::from(self.runs)
-            && self.was_quick
-            && self.off_until.is_none_or(|end| now >= end)
+        self.runs >= RUNS_MIN && self.is_seldom_long() && self.was_quick && self.off_until.is_none_or(|end| now >= end)
+    }
+
+    fn keep_off(&mut self, now: Instant) {
+        self.off_until = now.checked_add(OFF_MIN * (1 << self.offs));
+        self.offs = (self.offs + 1).min(OFF_DOUBLINGS_MAX);
     }
 }
 
@@ -101,12 +107,21 @@ impl ShortForms {
         }
     }
 
-    /// A run on a pipeline was long, or its reply was one that a pipeline is not for: the form runs alone for a while.
+    /// A run on a pipeline was long, or its reply was one that a pipeline is not for: unless that is seldom, the form runs alone
+    /// for a while.
     pub fn was_long(&mut self, digest: u64, now: Instant) {
         let form = self.form(digest);
         form.count(true);
-        form.off_until = now.checked_add(OFF_MIN * (1 << form.offs));
-        form.offs = (form.offs + 1).min(OFF_DOUBLINGS_MAX);
+        if !form.is_seldom_long() {
+            form.keep_off(now);
+        }
+    }
+
+    /// The reply to a run on a pipeline was so large that the connection was given up: the form runs alone for a while.
+    pub fn was_large(&mut self, digest: u64, now: Instant) {
+        let form = self.form(digest);
+        form.count(true);
+        form.keep_off(now);
     }
 
     fn form(&mut self, digest: u64) -> &mut Form {
@@ -175,12 +190,24 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_was_long_on_a_pipeline_is_off_for_twice_as_long_each_time() {
-        let mut forms = after(vec![(50, 100); 1000]);
+    fn a_form_that_is_long_on_pipelines_is_off_for_twice_as_long_each_time() {
+        let mut forms = after(vec![(50, 100); 99]);
         let now = Instant::now();
         forms.was_long(DIGEST, now);
-        assert!(!forms.is_short(DIGEST, now + OFF_MIN / 2) && forms.is_short(DIGEST, now + OFF_MIN));
+        assert!(forms.is_short(DIGEST, now), "one of 100");
         forms.was_long(DIGEST, now);
+        (0..200).for_each(|_| forms.was_short(DIGEST));
+        assert!(!forms.is_short(DIGEST, now + OFF_MIN / 2) && forms.is_short(DIGEST, now + OFF_MIN));
+        (0..2).for_each(|_| forms.was_long(DIGEST, now));
+        (0..200).for_each(|_| forms.was_short(DIGEST));
         assert!(!forms.is_short(DIGEST, now + OFF_MIN) && forms.is_short(DIGEST, now + OFF_MIN * 2));
+    }
+
+    #[test]
+    fn a_form_with_a_large_reply_is_off_however_seldom_that_is() {
+        let mut forms = after(vec![(50, 100); 1000]);
+        let now = Instant::now();
+        forms.was_large(DIGEST, now);
+        assert!(!forms.is_short(DIGEST, now + OFF_MIN / 2) && forms.is_short(DIGEST, now + OFF_MIN));
     }
 }

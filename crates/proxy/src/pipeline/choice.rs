@@ -131,14 +131,30 @@ impl Pipelines {
             && open < pools.share_for_pipelines(wanted.server, bounds.pipelines)
             && let Some(lease) = take_idle(pools, wanted)
         {
-            return Some(self.begin(lease, bounds.short));
+            return Some(self.begin(lease));
         }
         // Sessions that wait for a whole connection get this one when its replies are here.
         let has_room = least < pools.settings().pool.wait_max as usize;
         best.filter(|_| has_room && !pools.needs_all(wanted.server))
     }
 
-    fn begin(&self, lease: Lease, bounds: ShortBounds) -> Rc<Pipeline> {
+    /// Whether a connection that a session has waited for may become a pipeline: sessions wait for others, the reads of some of
+    /// them could share it, and there may be one more.
+    pub fn may_begin(&self, pools: &Rc<Pools>, wanted: &Wanted<'_>, lease: &Lease) -> bool {
+        let of_server = |pipeline: &&Rc<Pipeline>| pipeline.server == wanted.server.id;
+        let open = |pipelines: &[Rc<Pipeline>]| {
+            pipelines.iter().filter(of_server).filter(|pipeline| pipeline.inner.borrow().is_open()).count()
+        };
+        pools.has_waiters(wanted.server)
+            && wanted.fits(&lease.origin)
+            && !pools.is_too_old(&lease.origin)
+            && !pools.needs_all(wanted.server)
+            && open(&self.all.borrow()) < pools.share_for_pipelines(wanted.server, self.bounds.get().pipelines)
+    }
+
+    /// A pipeline on this connection.
+    pub fn begin(&self, lease: Lease) -> Rc<Pipeline> {
+        let bounds = self.bounds.get().short;
         let unused =
             |pipeline: &&Rc<Pipeline>| pipeline.server == lease.server() && pipeline.inner.borrow().is_unused();
         let known = self.all.borrow().iter().find(unused).cloned();

@@ -93,7 +93,7 @@ impl Pipeline {
     fn give_up_large(&self) {
         let mut inner = self.inner.borrow_mut();
         if let Some(first) = inner.sent.pop_front() {
-            self.forms.borrow_mut().was_long(first.digest, Instant::now());
+            self.forms.borrow_mut().was_large(first.digest, Instant::now());
             inner.count_gone(1);
             first.is_long.set(false);
             first.tell(Answer::Alone(Why::Large));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::mem::swap;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use wire::Status;
 
@@ -63,10 +64,12 @@ pub struct LostConnection {
 }
 
 /// A read on a pipeline. The pipeline writes its outcome, the session takes it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Read {
     /// Its form.
     pub(super) digest: u64,
+    /// When it came, to whatever pipeline was its first.
+    pub(super) came: Instant,
     /// The packets to send.
     pub(super) request: Vec<u8>,
     /// The replies that it has; the last one is the session's, unless nobody waits for it.
@@ -86,17 +89,29 @@ pub struct Read {
 }
 
 impl Read {
-    /// A read of this form: takes the bytes and the outstanding replies of `outgoing`.
-    pub fn new(digest: u64, outgoing: &mut Outgoing) -> Read {
-        let mut read = Read::default();
-        read.begin(digest, outgoing);
+    /// A read of this form that came then: takes the bytes and the outstanding replies of `outgoing`.
+    pub fn new(digest: u64, came: Instant, outgoing: &mut Outgoing) -> Read {
+        let mut read = Read {
+            digest,
+            came,
+            request: Vec::new(),
+            expected: RefCell::default(),
+            reply: RefCell::default(),
+            is_long: Cell::new(false),
+            was_long: Cell::new(false),
+            is_untaken: Cell::new(false),
+            lost: RefCell::default(),
+            answer: Cell::new(None),
+            session: RefCell::default(),
+        };
+        read.begin(digest, came, outgoing);
         read
     }
 
     /// Becomes a read of this form: takes the bytes and the outstanding replies of `outgoing`, and gives the memory of those that
     /// it had.
-    pub(super) fn begin(&mut self, digest: u64, outgoing: &mut Outgoing) {
-        self.digest = digest;
+    pub(super) fn begin(&mut self, digest: u64, came: Instant, outgoing: &mut Outgoing) {
+        (self.digest, self.came) = (digest, came);
         swap(&mut self.request, &mut outgoing.bytes);
         swap(self.expected.get_mut(), &mut outgoing.pending);
         self.reply.get_mut().clear();

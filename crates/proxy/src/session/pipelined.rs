@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use config::Pipelines;
 use facts::view::ServerId;
@@ -28,6 +29,9 @@ use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, 
 use crate::pool::{Connection, ConnectionEnd, Lease, UserLease};
 use route::Route;
 
+/// Pipelines that a query may be on, one after the other, before it runs on a connection of its own.
+const TRIES_MAX: usize = 3;
+
 /// A query on a pipeline.
 struct Appended {
     server: ServerId,
@@ -41,6 +45,8 @@ struct Appended {
 pub(super) enum Piped {
     /// The client has its reply.
     Over,
+    /// No pipeline has a place for it.
+    NoPlace,
     /// It has to run on a connection of its own.
     Alone,
 }
@@ -110,21 +116,48 @@ impl Session {
         has
     }
 
-    /// Runs a query on a pipeline if there is one for it. The result cache keeps its answer if it fills it; the fill is left if it is
-    /// not over. When its server failed it, on a connection that was its own by then, the route may be that of another try.
+    /// Whether the connection that a query has waited for becomes a pipeline: others that wait may share it then.
+    pub(super) fn begins_pipeline(&self, query: &Query<'_>, held: &Held, attempts: &Attempts) -> bool {
+        let (cluster, identity) = (&self.here.cluster, &self.who.identity);
+        let view = cluster.view();
+        let Some(server) = view.server(held.lease.server()) else { return false };
+        let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
+        held.awaits.is_none()
+            && (self.wants_pipelines(query) == Pipelines::Always
+                || cluster.pipelines.is_short(query.statement.digest, attempts.at))
+            && !self.limits_differ(&held.lease.origin)
+            && cluster.pipelines.may_begin(&cluster.pools, &wanted, &held.lease)
+    }
+
+    /// Runs a query on a pipeline if there is one for it, or `own`, a connection of its own, can become one. The result cache keeps
+    /// its answer if it fills it; the fill is left if it is not over. When its server failed it, on a connection that was its own by
+    /// then, the route may be that of another try.
     pub(super) async fn run_on_pipeline(
         &mut self,
         query: &Query<'_>,
+        mut own: Option<Lease>,
         route: &mut Route,
         fill: &mut Option<Box<Fill>>,
         attempts: &mut Attempts,
     ) -> Result<Piped, SessionEnd> {
-        let Appended { server, place, mut copy } =
-            match self.append_to_pipeline(query, route, fill.as_deref(), attempts) {
-                Ok(appended) => appended,
-                Err(why) => return Ok(self.runs_alone(why)),
-            };
-        let mut answer = poll_fn(|cx| place.poll_answer(cx)).await;
+        let mut tries = 0;
+        let (server, place, mut copy, mut answer) = loop {
+            let Appended { server, place, copy } =
+                match self.append_to_pipeline(query, own.take(), route, fill.as_deref(), attempts) {
+                    Ok(appended) => appended,
+                    Err(why) => {
+                        self.runs_alone(why);
+                        return Ok(Piped::NoPlace);
+                    }
+                };
+            let answer = poll_fn(|cx| place.poll_answer(cx)).await;
+            tries += 1;
+            // It is as short as it was before the one ahead of it was long.
+            if answer != Answer::Alone(Why::BehindLong) || tries >= TRIES_MAX {
+                break (server, place, copy, answer);
+            }
+            self.here.end_load();
+        };
         if answer == Answer::Long {
             answer = match Box::pin(self.wait_for_long(server, &place)).await {
                 Ok(answer) => answer,
@@ -224,26 +257,16 @@ impl Session {
     fn append_to_pipeline(
         &mut self,
         query: &Query<'_>,
+        own: Option<Lease>,
         route: &Route,
         fill: Option<&Fill>,
         attempts: &mut Attempts,
     ) -> Result<Appended, Why> {
         let cluster = self.here.cluster.clone();
-        let (digest, always) = (query.statement.digest, self.wants_pipelines(query) == Pipelines::Always);
-        if !always && !cluster.pipelines.is_short(digest, attempts.at) {
-            return Err(Why::UnknownForm);
-        }
-        let view = cluster.view();
-        let Choice::Server(chosen, None) = self.choose(route, &view, attempts, &mut None) else {
-            return Err(Why::Position);
+        let (chosen, pipeline) = match own {
+            Some(own) => (own.server(), cluster.pipelines.begin(own)),
+            None => self.find_pipeline(query, route, attempts)?,
         };
-        let server = view.server(chosen).ok_or(Why::Position)?;
-        if !always && cluster.loads.outstanding(chosen) == 0 {
-            return Err(Why::Quiet);
-        }
-        let identity = &self.who.identity;
-        let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
-        let pipeline = cluster.pipelines.find(&cluster.pools, &wanted).ok_or(Why::NoConnection)?;
         let mut out = self.env.worker.outgoing.take();
         let written = pipeline.with_lease(|mut lease| {
             let written =
@@ -259,9 +282,38 @@ impl Session {
         let copy = self.copy_for(fill, chosen);
         self.here.begin_load(chosen);
         self.env.handle.begin_shared();
-        let place = pipeline.append(digest, &mut out);
+        let place = pipeline.append(query.statement.digest, attempts.begun, &mut out);
         self.env.worker.outgoing.keep(out);
         Ok(Appended { server: chosen, place, copy })
+    }
+
+    /// A pipeline for a query, and its server.
+    ///
+    /// # Errors
+    /// Why it has to run on a connection of its own.
+    fn find_pipeline(
+        &self,
+        query: &Query<'_>,
+        route: &Route,
+        attempts: &mut Attempts,
+    ) -> Result<(ServerId, Rc<Pipeline>), Why> {
+        let cluster = &self.here.cluster;
+        let always = self.wants_pipelines(query) == Pipelines::Always;
+        if !always && !cluster.pipelines.is_short(query.statement.digest, attempts.at) {
+            return Err(Why::UnknownForm);
+        }
+        let view = cluster.view();
+        let Choice::Server(chosen, None) = self.choose(route, &view, attempts, &mut None) else {
+            return Err(Why::Position);
+        };
+        let server = view.server(chosen).ok_or(Why::Position)?;
+        if !always && cluster.loads.outstanding(chosen) == 0 {
+            return Err(Why::Quiet);
+        }
+        let identity = &self.who.identity;
+        let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
+        let pipeline = cluster.pipelines.find(&cluster.pools, &wanted).ok_or(Why::NoConnection)?;
+        Ok((chosen, pipeline))
     }
 
     /// Writes a query for a pipeline. Gives whether it could: else what it lacks there is on its way for later ones.
@@ -276,7 +328,7 @@ impl Session {
             Body::Execute(id) => match self.prepared_on_pipeline(connection, id, query) {
                 StatementOnPipeline::There(server_id) => Some((id, server_id)),
                 StatementOnPipeline::Lacks(mut setup) => {
-                    pipeline.append_setup(Read::new(0, &mut setup));
+                    pipeline.append_setup(Read::new(0, Instant::now(), &mut setup));
                     return false;
                 }
                 StatementOnPipeline::Never => return false,

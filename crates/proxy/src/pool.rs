@@ -29,12 +29,13 @@ use std::time::{Duration, Instant};
 use facts::view::{ServerId, ServerView};
 use net::client::ConnectError;
 use stats::WorkerStats;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 pub use connection::{ClosedBy, Connection, ConnectionEnd, Key, MEANINGFUL, NO_MESSAGES, Origin, Parcel};
 pub use lease::Lease;
 pub use listed::{Backends, Listed};
 pub use open::ON_DEMAND;
+pub use queue::{Shares, Waits};
 pub use quota::Quota;
 pub use spare::SessionHere;
 pub use statements::{ForTypes, ServerStatements, StatementKey, TypesWanted};
@@ -61,6 +62,11 @@ pub enum LeaseError {
     },
     /// A new connection could not be opened.
     Open(Box<ConnectError>),
+    /// The statement may share a connection that has become a pipeline.
+    PipelineBegan {
+        /// When it came to the queue.
+        since: Instant,
+    },
 }
 
 /// The backend connection that a session wants.
@@ -191,7 +197,7 @@ impl Pools {
     }
 
     /// Gives a connection to `server` that is not idle yet: a new one, or the next that is given back. Waits as long as
-    /// `wait` if it must.
+    /// `wait` if it must, in the place that `waits` says.
     ///
     /// # Errors
     /// See [`LeaseError`].
@@ -200,11 +206,12 @@ impl Pools {
         server: &ServerView,
         wanted: &ConnectionNeeds,
         wait: Duration,
+        waits: &Waits,
     ) -> Result<Lease, LeaseError> {
         let pool = self.server(server.id, &server.name);
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
         if !self.take_permit(&pool) {
-            match self.wait(&pool, wanted, wait).await? {
+            match self.wait(&pool, wanted, wait, waits).await? {
                 // One that has to log in again is in no state that matters.
                 Grant::Connection(connection)
                     if connection.origin.logged_in < wanted.login
@@ -216,7 +223,7 @@ impl Pools {
                     drop(connection);
                     pool.stats.closed.add_one();
                 }
-                Grant::Permit => {}
+                Grant::Permit | Grant::Pipeline => {}
             }
         }
         self.open(&pool, server, wanted).await
@@ -282,22 +289,24 @@ impl Pools {
         pool: &Rc<ServerPool>,
         wanted: &ConnectionNeeds,
         wait: Duration,
+        waits: &Waits,
     ) -> Result<Grant, LeaseError> {
         let settings = self.settings();
         let waiting = pool.quota.waiting();
         if waiting >= settings.pool.wait_max as usize {
             return Err(LeaseError::QueueFull { waiting });
         }
-        let (grant, granted) = oneshot::channel();
-        let start = Instant::now();
-        pool.push_waiter(Waiter { key: wanted.key.clone(), since: start, grant });
+        let (waiter, granted) = Waiter::new(wanted, waits);
+        let since = waiter.since;
+        pool.push_waiter(waiter);
         let mut ticket = Ticket::new(self.clone(), pool.clone(), granted);
         self.shared.ask_others(self.worker, pool.id);
-        match tokio::time::timeout(wait, &mut ticket.granted).await {
+        match tokio::time::timeout(wait.saturating_sub(since.elapsed()), &mut ticket.granted).await {
+            Ok(Ok(Grant::Pipeline)) => Err(LeaseError::PipelineBegan { since }),
             Ok(Ok(grant)) => Ok(grant),
             Ok(Err(_)) | Err(_) => {
                 self.worker_stats.wait_timeouts.add_one();
-                Err(LeaseError::Timeout { waited: start.elapsed() })
+                Err(LeaseError::Timeout { waited: since.elapsed() })
             }
         }
     }

@@ -70,7 +70,7 @@ use crate::error::{Refusal, SessionEnd};
 use ::policy::Verdict;
 use belief::Belief;
 use cache::CacheDecision;
-use checkout::Attempts;
+use checkout::{Attempts, Sharing};
 use client::{Client, Request};
 use cluster_session::{ClusterSession, Held};
 use count::End;
@@ -225,27 +225,27 @@ impl Session {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
         let shares = self.may_share(query);
-        let mut may_begin_pipeline = shares;
-        let (mut tries_pipeline, mut own) = (shares && self.has_company(query), None);
+        if shares {
+            attempts.sharing = self.shares_now_or_later(query);
+        }
         attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
-            if std::mem::take(&mut tries_pipeline) {
-                match self.run_on_pipeline(query, own.take(), &mut route, &mut fill, &mut attempts).await? {
-                    Piped::Over => return Ok(()),
-                    Piped::NoPlace => {}
-                    Piped::Alone => may_begin_pipeline = false,
-                }
+            if let Some(own) = attempts.sharing.take_now()
+                && self.run_on_pipeline(query, own, &mut route, &mut fill, &mut attempts).await? == Piped::Over
+            {
+                return Ok(());
             }
-            let mut held = match self.checkout(&route, &mut attempts).await {
-                Ok(held) => held,
+            let mut held = match self.checkout_or_share(&route, &mut attempts).await {
+                Ok(Some(held)) => held,
+                Ok(None) => continue,
                 Err(refusal) if self.leaves_schema(&refusal) => continue,
                 Err(refusal) => {
                     self.finish(query, End::Refused(attempts.begun, &refusal));
                     return self.refuse(query.request, &refusal).await;
                 }
             };
-            if may_begin_pipeline && self.begins_pipeline(query, &held, &attempts) {
-                (may_begin_pipeline, tries_pipeline, own) = (false, true, Some(held.lease));
+            if self.begins_pipeline(query, &held, &attempts) {
+                attempts.sharing = Sharing::Now(Some(held.lease));
                 continue;
             }
             if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty() {

@@ -138,22 +138,20 @@ impl Pipelines {
         best.filter(|_| has_room && !pools.needs_all(wanted.server))
     }
 
-    /// Whether a connection that a session has waited for may become a pipeline: sessions wait for others, the reads of some of
-    /// them could share it, and there may be one more.
+    /// Whether a session's connection may become a pipeline.
     pub fn may_begin(&self, pools: &Rc<Pools>, wanted: &Wanted<'_>, lease: &Lease) -> bool {
-        let of_server = |pipeline: &&Rc<Pipeline>| pipeline.server == wanted.server.id;
-        let open = |pipelines: &[Rc<Pipeline>]| {
-            pipelines.iter().filter(of_server).filter(|pipeline| pipeline.inner.borrow().is_open()).count()
-        };
-        pools.has_waiters(wanted.server)
-            && wanted.fits(&lease.origin)
+        let is_open =
+            |pipeline: &&Rc<Pipeline>| pipeline.server == wanted.server.id && pipeline.inner.borrow().is_open();
+        let open = self.all.borrow().iter().filter(is_open).count();
+        wanted.fits(&lease.origin)
             && !pools.is_too_old(&lease.origin)
             && !pools.needs_all(wanted.server)
-            && open(&self.all.borrow()) < pools.share_for_pipelines(wanted.server, self.bounds.get().pipelines)
+            && open < pools.share_for_pipelines(wanted.server, self.bounds.get().pipelines)
     }
 
-    /// A pipeline on this connection.
+    /// A pipeline on this connection. Those that wait for one, and may share it, come to it.
     pub fn begin(&self, lease: Lease) -> Rc<Pipeline> {
+        lease.call_sharers();
         let bounds = self.bounds.get().short;
         let unused =
             |pipeline: &&Rc<Pipeline>| pipeline.server == lease.server() && pipeline.inner.borrow().is_unused();

@@ -40,6 +40,16 @@ impl Lease {
         &self.pool.name
     }
 
+    /// Sessions wait for it, or for another connection to its server.
+    pub fn is_waited_for(&self) -> bool {
+        self.pool.has_waiters()
+    }
+
+    /// It becomes a pipeline: those that may share it wait no longer.
+    pub fn call_sharers(&self) {
+        self.pool.call_sharers(&self.origin);
+    }
+
     /// The server's counts.
     pub fn stats(&self) -> &Arc<ServerStats> {
         &self.pool.stats

@@ -6,7 +6,28 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::{Connection, Key, Pools, ServerPool};
+use super::{Connection, ConnectionNeeds, Key, Origin, Pools, ServerPool, StatementKey};
+
+/// A statement's place in the queue, as its session says it.
+#[derive(Clone, Debug, Default)]
+pub struct Waits {
+    /// When it came to the queue, if it has left it since.
+    pub since: Option<Instant>,
+    /// The connection that it could share with others.
+    pub shares: Shares,
+}
+
+/// The connection that a statement could share with others, if one with its state becomes a pipeline.
+#[derive(Clone, Debug, Default)]
+pub enum Shares {
+    /// None.
+    #[default]
+    Never,
+    /// Any.
+    Any,
+    /// One on which this statement is prepared.
+    Prepared(StatementKey),
+}
 
 /// A statement that waits for a connection.
 #[derive(Debug)]
@@ -15,6 +36,32 @@ pub(super) struct Waiter {
     /// When it came.
     pub since: Instant,
     pub grant: oneshot::Sender<Grant>,
+    shares: Shares,
+    /// The state that it needs, and the login that its connection must not be older than.
+    state: u64,
+    login: u64,
+}
+
+impl Waiter {
+    pub(super) fn new(wanted: &ConnectionNeeds, waits: &Waits) -> (Waiter, oneshot::Receiver<Grant>) {
+        let (grant, granted) = oneshot::channel();
+        let since = waits.since.unwrap_or_else(Instant::now);
+        let (key, state, login) = (wanted.key.clone(), wanted.state.fingerprint(), wanted.login);
+        (Waiter { key, since, grant, shares: waits.shares.clone(), state, login }, granted)
+    }
+
+    /// It could share this connection.
+    pub(super) fn may_share(&self, origin: &Origin) -> bool {
+        let is_there = match &self.shares {
+            Shares::Never => false,
+            Shares::Any => true,
+            Shares::Prepared(key) => origin.statements.has(key),
+        };
+        is_there
+            && self.state == origin.state.fingerprint()
+            && self.login <= origin.logged_in
+            && *self.key == *origin.key
+    }
 }
 
 /// A connection, or the permit to open one, for a waiter.
@@ -23,6 +70,8 @@ pub(super) enum Grant {
     Connection(Box<Connection>),
     /// The right to open one.
     Permit,
+    /// A connection has become a pipeline that the statement may share.
+    Pipeline,
 }
 
 /// A place in the queue. A permit that was not taken, because the session ended or its time was over, goes to the
@@ -61,7 +110,7 @@ impl Drop for Ticket {
         match self.granted.try_recv() {
             Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, connection),
             Ok(Grant::Permit) => self.pools.permit_free(&self.pool),
-            Err(_) => {}
+            Ok(Grant::Pipeline) | Err(_) => {}
         }
     }
 }

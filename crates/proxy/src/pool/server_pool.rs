@@ -7,8 +7,8 @@ use std::sync::Arc;
 use facts::view::ServerId;
 use stats::ServerStats;
 
-use super::queue::Waiter;
-use super::{Connection, ConnectionNeeds, Key, Quota};
+use super::queue::{Grant, Waiter};
+use super::{Connection, ConnectionNeeds, Key, Origin, Quota};
 use route::state::StateMap;
 
 /// How many idle connections are looked at for one that needs no fix-up.
@@ -94,13 +94,33 @@ impl ServerPool {
         !waiters.is_empty()
     }
 
-    /// Takes a place at the end of the queue.
+    /// Takes a place in the queue, behind those that came before.
     pub(super) fn push_waiter(&self, waiter: Waiter) {
         let mut waiters = self.waiters.borrow_mut();
-        waiters.push_back(waiter);
-        if waiters.len() == 1 {
+        let place = match waiters.back() {
+            Some(last) if last.since > waiter.since => waiters.partition_point(|other| other.since <= waiter.since),
+            _ => waiters.len(),
+        };
+        waiters.insert(place, waiter);
+        if place == 0 {
             self.tell_oldest(&waiters);
         }
+    }
+
+    /// A connection becomes a pipeline: those that may share it wait no longer.
+    pub(super) fn call_sharers(&self, origin: &Origin) {
+        let mut waiters = self.waiters.borrow_mut();
+        if waiters.is_empty() {
+            return;
+        }
+        let (called, left): (VecDeque<Waiter>, _) =
+            std::mem::take(&mut *waiters).into_iter().partition(|waiter| waiter.may_share(origin));
+        *waiters = left;
+        for waiter in called {
+            // One that is gone is not called.
+            let _ = waiter.grant.send(Grant::Pipeline);
+        }
+        self.tell_oldest(&waiters);
     }
 
     pub(super) fn pop_waiter(&self) -> Option<Waiter> {

@@ -15,15 +15,11 @@ impl Pools {
         share.map_or(wanted, |share| share.min(wanted))
     }
 
-    /// Statements wait for a connection of their own to this server.
-    pub fn has_waiters(self: &Rc<Self>, server: &ServerView) -> bool {
-        self.server(server.id, &server.name).has_waiters()
-    }
-
-    /// The same, and there are so few connections that each is needed.
+    /// Statements wait for a connection of their own to this server, and there are so few that each is needed.
     pub fn needs_all(self: &Rc<Self>, server: &ServerView) -> bool {
+        let pool = self.server(server.id, &server.name);
         let is_scarce = |limit: &usize| *limit > 0 && *limit < 2 * self.workers();
-        self.has_waiters(server) && self.limits(server).filter(is_scarce).count() > 0
+        pool.has_waiters() && self.limits(server).filter(is_scarce).count() > 0
     }
 
     /// The limits of connections to a server: its own, and the cluster's; 0 is none.

@@ -133,6 +133,11 @@ impl ServerStatements {
         std::mem::take(&mut self.to_close)
     }
 
+    /// Whether this one is prepared.
+    pub fn has(&self, key: &StatementKey) -> bool {
+        self.known.contains_key(key)
+    }
+
     /// How many are prepared.
     pub fn len(&self) -> usize {
         self.known.len()

@@ -14,7 +14,7 @@ use super::cluster_session::ClusterSession;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
 use crate::error::Refusal;
-use crate::pool::{Lease, LeaseError, UserLease, UserLeaseError};
+use crate::pool::{Lease, LeaseError, Shares, UserLease, UserLeaseError, Waits};
 use crate::sessions::WaitsFor;
 use crate::shared::ShortOf;
 use route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
@@ -56,6 +56,32 @@ pub struct Attempts {
     pub(super) waited_too_long: bool,
     /// The statement does the same whatever schema its connection is in.
     pub(super) in_any_schema: bool,
+    /// Whether the statement runs on a pipeline.
+    pub(super) sharing: Sharing,
+    /// When it came to the queue for a connection, if it has left that since.
+    queued_since: Option<Instant>,
+}
+
+/// Whether a statement shares its connection with others.
+#[derive(Debug, Default)]
+pub(super) enum Sharing {
+    /// It runs on a connection of its own.
+    #[default]
+    Never,
+    /// It looks for a pipeline now, or begins one on this connection.
+    Now(Option<Lease>),
+    /// It waits for a connection, and goes to a pipeline instead if one begins.
+    Later(Shares),
+}
+
+impl Sharing {
+    /// If it looks for a pipeline now: the connection that becomes one, if any. It runs alone from then on.
+    pub(super) fn take_now(&mut self) -> Option<Option<Lease>> {
+        let Sharing::Now(own) = self else { return None };
+        let own = own.take();
+        *self = Sharing::Never;
+        Some(own)
+    }
 }
 
 impl Attempts {
@@ -79,6 +105,8 @@ impl Attempts {
             may_ask_replicas: false,
             waited_too_long: false,
             in_any_schema: false,
+            sharing: Sharing::Never,
+            queued_since: None,
         }
     }
 
@@ -128,8 +156,21 @@ pub(super) enum Choice {
 impl Session {
     /// Finds a server that fits the route and takes a connection to it.
     pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
+        loop {
+            if let Some(held) = self.checkout_or_share(route, attempts).await? {
+                return Ok(held);
+            }
+        }
+    }
+
+    /// The same; `None` if the statement is to run on a pipeline that began meanwhile.
+    pub(super) async fn checkout_or_share(
+        &mut self,
+        route: &Route,
+        attempts: &mut Attempts,
+    ) -> Result<Option<Held>, Refusal> {
         if let Some(held) = self.here.held.take() {
-            return Ok(held);
+            return Ok(Some(held));
         }
         let user = self.user_lease().await?;
         if self.who.identity.connections_max > 0 {
@@ -171,7 +212,10 @@ impl Session {
             };
             // One that takes less than the session may send is closed, and makes room for a new one.
             if let Some(lease) = lease.filter(|lease| !self.limits_differ(&lease.origin)) {
-                return Ok(Held { lease, awaits, _user: user });
+                return Ok(Some(Held { lease, awaits, _user: user }));
+            }
+            if matches!(attempts.sharing, Sharing::Now(_)) {
+                return Ok(None);
             }
         }
     }
@@ -232,6 +276,8 @@ impl Session {
         }
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let wait = self.here.cluster.pools.settings().pool.wait;
+        let shares = if let Sharing::Later(shares) = &attempts.sharing { shares.clone() } else { Shares::Never };
+        let waits = Waits { since: attempts.queued_since.take(), shares };
         let _shown = self.env.handle.activity.wait(WaitsFor::Connection);
         let leased = tokio::select! {
             biased;
@@ -239,7 +285,7 @@ impl Session {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
-            leased = self.here.cluster.pools.lease(server, &wanted, wait) => leased,
+            leased = self.here.cluster.pools.lease(server, &wanted, wait, &waits) => leased,
         };
         match leased {
             Ok(lease) if lease.origin.logged_in < self.who.identity.login => {
@@ -254,6 +300,10 @@ impl Session {
             }
             Err(LeaseError::QueueFull { waiting }) => Err(Refusal::pool_queue_full(&server.name, waiting)),
             Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
+            Err(LeaseError::PipelineBegan { since }) => {
+                (attempts.sharing, attempts.queued_since) = (Sharing::Now(None), Some(since));
+                Ok(None)
+            }
         }
     }
 

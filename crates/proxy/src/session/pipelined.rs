@@ -14,7 +14,7 @@ use wire::exchange::{Exchange, Expect};
 use wire::{Capabilities, Status};
 
 use super::cache::Fill;
-use super::checkout::{Attempts, Choice};
+use super::checkout::{Attempts, Choice, Sharing};
 use super::diagnostics::found_rows::is_of_nothing;
 use super::kill::{KILL_WAIT, Kill};
 use super::prepare_again::StatementOnPipeline;
@@ -26,7 +26,7 @@ use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::outgoing::{Expected, Outgoing, Purpose};
 use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
-use crate::pool::{Connection, ConnectionEnd, Lease, UserLease};
+use crate::pool::{Connection, ConnectionEnd, Lease, Shares, UserLease};
 use route::Route;
 
 /// Pipelines that a query may be on, one after the other, before it runs on a connection of its own.
@@ -45,8 +45,6 @@ struct Appended {
 pub(super) enum Piped {
     /// The client has its reply.
     Over,
-    /// No pipeline has a place for it.
-    NoPlace,
     /// It has to run on a connection of its own.
     Alone,
 }
@@ -106,18 +104,39 @@ impl Session {
             && !past.found_rows_unsure
     }
 
-    /// Whether there is anything that a query could share a connection with. Where nothing else runs, one of its own is as good.
+    /// Whether a query looks for a pipeline at once. Where nothing else runs, a connection of its own is as good.
     #[inline]
-    pub(super) fn has_company(&self, query: &Query<'_>) -> bool {
-        let has = !self.here.cluster.loads.is_quiet() || self.wants_pipelines(query) == Pipelines::Always;
-        if !has {
+    pub(super) fn shares_now_or_later(&self, query: &Query<'_>) -> Sharing {
+        if self.here.cluster.loads.is_quiet() && self.wants_pipelines(query) != Pipelines::Always {
             self.runs_alone(Why::Quiet);
+            return Sharing::Later(Shares::Never);
         }
-        has
+        Sharing::Now(None)
+    }
+
+    /// The connection that a query could share while it waits for one of its own.
+    fn shares_later(&self, query: &Query<'_>) -> Shares {
+        match query.body {
+            Body::Execute(id) => match self.belief.statements.find(id) {
+                // MySQL's keep the types of the last execution.
+                Some(known) if self.belief.is_mariadb() || known.parameters == 0 => {
+                    Shares::Prepared(known.prepared.key.clone())
+                }
+                _ => Shares::Never,
+            },
+            _ => Shares::Any,
+        }
     }
 
     /// Whether the connection that a query has waited for becomes a pipeline: others that wait may share it then.
+    #[inline]
     pub(super) fn begins_pipeline(&self, query: &Query<'_>, held: &Held, attempts: &Attempts) -> bool {
+        matches!(attempts.sharing, Sharing::Later(_))
+            && held.lease.is_waited_for()
+            && self.may_begin_pipeline(query, held, attempts)
+    }
+
+    fn may_begin_pipeline(&self, query: &Query<'_>, held: &Held, attempts: &Attempts) -> bool {
         let (cluster, identity) = (&self.here.cluster, &self.who.identity);
         let view = cluster.view();
         let Some(server) = view.server(held.lease.server()) else { return false };
@@ -140,14 +159,16 @@ impl Session {
         fill: &mut Option<Box<Fill>>,
         attempts: &mut Attempts,
     ) -> Result<Piped, SessionEnd> {
-        let mut tries = 0;
+        let (mut tries, is_own) = (0, own.is_some());
         let (server, place, mut copy, mut answer) = loop {
             let Appended { server, place, copy } =
                 match self.append_to_pipeline(query, own.take(), route, fill.as_deref(), attempts) {
                     Ok(appended) => appended,
                     Err(why) => {
-                        self.runs_alone(why);
-                        return Ok(Piped::NoPlace);
+                        if !is_own {
+                            attempts.sharing = Sharing::Later(self.shares_later(query));
+                        }
+                        return Ok(self.runs_alone(why));
                     }
                 };
             let answer = poll_fn(|cx| place.poll_answer(cx)).await;

@@ -274,6 +274,47 @@ async fn pipelines_leave_connections_to_statements_that_need_their_own() {
     }
 }
 
+/// Each that has its answer asks again at once, so that sessions wait for connections all the time.
+#[tokio::test]
+async fn reads_that_wait_for_connections_come_to_share_them() {
+    const READERS: usize = 64;
+    const ROUNDS: usize = 40;
+    for family in families() {
+        let servers = lone(family).await;
+        numbers(servers).await;
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1".into();
+            setup.pool = "max_connections_per_server = 4".into();
+        })
+        .await;
+        let mut all_of_them = JoinSet::new();
+        for _ in 0..4 {
+            let mut client = front.client().await;
+            all_of_them.spawn(async move { all(&mut client, "SELECT SLEEP(1)").await });
+        }
+        let used = || async {
+            (front.metrics().await.sum("sqluice_server_connections", &["state=\"used\""]) >= 4.0).then_some(())
+        };
+        until("all connections to be used", used).await;
+        for me in 0..READERS {
+            let mut client = front.client().await;
+            all_of_them.spawn(async move {
+                for round in 0..ROUNDS {
+                    let n = (me * 17 + round) % 500;
+                    let read = format!("SELECT t FROM piped WHERE n = {n}");
+                    assert_eq!(value(&mut client, &read).await, format!("text {n}"));
+                }
+            });
+        }
+        while let Some(ended) = all_of_them.join_next().await {
+            ended.unwrap();
+        }
+        let shared = pipelined(&front).await;
+        let least = (READERS * ROUNDS) as f64 / 2.0;
+        assert!(shared > least, "{family:?}: only {shared} reads were on pipelines: {}", reasons(&front).await);
+    }
+}
+
 #[tokio::test]
 async fn the_operator_can_switch_pipelines_off() {
     let servers = calm(Family::MariaDb).await;

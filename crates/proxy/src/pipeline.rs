@@ -271,3 +271,21 @@ impl Inner {
         self.lease.take_if(|_| is_idle)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_read_from_another_pipeline_stands_by_the_time_when_it_came() {
+        let pipeline = Pipeline::new(ServerId(1), Rc::default());
+        let start = Instant::now();
+        for ms in [1, 3, 5, 4, 2, 6, 5] {
+            let read = Read::new(ms, start + Duration::from_millis(ms), &mut Outgoing::default());
+            pipeline.append_setup(read);
+        }
+        let order: Vec<u64> = pipeline.inner.borrow().waiting.iter().map(|read| read.digest).collect();
+        assert_eq!(order, [1, 2, 3, 4, 5, 5, 6]);
+    }
+}

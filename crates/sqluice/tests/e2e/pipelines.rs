@@ -290,7 +290,7 @@ async fn reads_that_wait_for_connections_come_to_share_them() {
         let mut all_of_them = JoinSet::new();
         for _ in 0..4 {
             let mut client = front.client().await;
-            all_of_them.spawn(async move { all(&mut client, "SELECT SLEEP(1)").await });
+            all_of_them.spawn(async move { drop(all(&mut client, "SELECT SLEEP(1)").await) });
         }
         let used = || async {
             (front.metrics().await.sum("sqluice_server_connections", &["state=\"used\""]) >= 4.0).then_some(())

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use sql::Leaves;
+use sql::{Asks, Leaves};
 
 /// The data access that a stored function declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub struct Hidden {
     pub leaves: Leaves,
     /// State that a statement leaves if it writes: that of triggers and of columns' defaults.
     pub leaves_of_writes: Leaves,
-    /// Code behind it may ask for LAST_INSERT_ID().
-    pub asks_insert_id: bool,
+    /// The results of earlier statements that code behind it may ask for: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS().
+    pub asks: Asks,
     /// The monitor may not read the view: whether reading it writes is not known.
     pub unread: bool,
 }
@@ -37,14 +37,19 @@ impl Hidden {
             writes: self.writes || other.writes,
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
-            asks_insert_id: self.asks_insert_id || other.asks_insert_id,
+            asks: self.asks | other.asks,
             unread: self.unread || other.unread,
         }
     }
 
     /// Whether code behind it may ask for LAST_INSERT_ID(), or set it.
     pub fn may_ask_insert_id(&self) -> bool {
-        self.asks_insert_id || self.writes || self.unread
+        self.asks.contains(Asks::LAST_INSERT_ID) || self.writes || self.unread
+    }
+
+    /// The results of earlier statements that code behind it may ask for; of an unread view that may be all.
+    pub fn may_ask(&self) -> Asks {
+        if self.unread { Asks::all() } else { self.asks }
     }
 
     /// State that is left by reads or by writes.
@@ -78,6 +83,8 @@ pub struct Catalog {
     pub function_leaves: HashMap<(String, String), Leaves>,
     /// The same of all procedures.
     pub procedure_leaves: HashMap<(String, String), Leaves>,
+    /// The results of earlier statements that functions and procedures may ask for, where there are any; named as those.
+    pub routine_asks: HashMap<(String, String), Asks>,
     /// The names of MariaDB's packages of any schema, in lower case.
     pub packages: HashSet<String>,
     /// Tables and views that do more than their names tell; named as functions are.
@@ -163,13 +170,27 @@ impl Catalog {
         if schema.is_some_and(|package| self.packages.contains(&package.to_lowercase())) {
             return Leaves::all();
         }
-        named(&self.function_leaves, schema, name).fold(Leaves::empty(), |all, leaves| all | leaves)
+        named(&self.function_leaves, schema, name).fold(Leaves::empty(), |all, leaves| all | *leaves)
     }
 
     /// State that a procedure may leave; one that is not known may leave anything.
     pub fn procedure_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
-        let all = named(&self.procedure_leaves, schema, name).reduce(Leaves::union);
+        let all = named(&self.procedure_leaves, schema, name).copied().reduce(Leaves::union);
         all.filter(|_| self.functions_complete).unwrap_or(Leaves::all())
+    }
+
+    /// The results of earlier statements that a function or procedure may ask for. One that is not known may ask for any, unless
+    /// all routines are known: then it is no stored one.
+    pub fn routine_asks(&self, schema: Option<&str>, name: &str) -> Asks {
+        let of_package = schema.is_some_and(|package| self.packages.contains(&package.to_lowercase()));
+        let is_known = || {
+            named(&self.functions, schema, name).next().is_some()
+                || named(&self.procedure_leaves, schema, name).next().is_some()
+        };
+        if of_package || !self.functions_complete && !is_known() {
+            return Asks::all();
+        }
+        named(&self.routine_asks, schema, name).fold(Asks::empty(), |all, asks| all | *asks)
     }
 
     /// The data access of a stored function; an unqualified name is looked up in every schema and must agree.
@@ -211,15 +232,15 @@ fn is_no_word(c: char) -> bool {
 }
 
 /// All that is known under a name, in one schema or in any.
-fn named<'a>(
-    known: &'a HashMap<(String, String), Leaves>,
+fn named<'a, T>(
+    known: &'a HashMap<(String, String), T>,
     schema: Option<&str>,
     name: &str,
-) -> impl Iterator<Item = Leaves> + 'a {
+) -> impl Iterator<Item = &'a T> {
     let (schema, name) = (schema.map(str::to_lowercase), name.to_lowercase());
     let is =
         move |(at, called): &(String, String)| *called == name && schema.as_ref().is_none_or(|schema| at == schema);
-    known.iter().filter(move |(key, _)| is(key)).map(|(_, leaves)| *leaves)
+    known.iter().filter(move |(key, _)| is(key)).map(|(_, fact)| fact)
 }
 
 #[cfg(test)]
@@ -247,6 +268,24 @@ mod tests {
         }
         let both = Some(of(Leaves::USER_LOCKS | Leaves::SEQUENCES));
         assert_eq!(catalog.hidden_in(b"SELECT \xff", None), both, "any name may stand in another encoding");
+    }
+
+    #[test]
+    fn routines_that_are_not_known_may_ask_for_anything() {
+        let key = |name: &str| ("app".to_owned(), name.to_owned());
+        let mut catalog = Catalog { functions_complete: true, ..Catalog::default() };
+        catalog.functions.insert(key("f"), RoutineAccess::Reads);
+        catalog.procedure_leaves.insert(key("p"), Leaves::empty());
+        catalog.routine_asks.insert(key("p"), Asks::ROW_COUNT);
+        catalog.packages.insert("pkg".into());
+        let of = |catalog: &Catalog| {
+            [(None, "F"), (Some("App"), "P"), (Some("x"), "p"), (Some("PKG"), "f"), (None, "udf")]
+                .map(|(schema, name)| catalog.routine_asks(schema, name))
+        };
+        let (none, all) = (Asks::empty(), Asks::all());
+        assert_eq!(of(&catalog), [none, Asks::ROW_COUNT, none, all, none]);
+        catalog.functions_complete = false;
+        assert_eq!(of(&catalog), [none, Asks::ROW_COUNT, all, all, all]);
     }
 
     #[test]

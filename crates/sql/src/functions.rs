@@ -1,6 +1,7 @@
 //! The facts of stored functions that a text does not show, asked of whoever knows the servers.
 
 use crate::leaves::Leaves;
+use crate::statement::Asks;
 
 /// The access of a stored function, as the servers know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,12 @@ pub trait Functions {
     /// The same of a procedure.
     fn procedure_leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
         Leaves::empty()
+    }
+
+    /// The results of earlier statements that the body of a function or procedure may ask for: LAST_INSERT_ID(), ROW_COUNT(),
+    /// FOUND_ROWS().
+    fn asks(&self, _schema: Option<&str>, _name: &str) -> Asks {
+        Asks::empty()
     }
 }
 

@@ -209,7 +209,7 @@ pub enum TransactionStep {
 bitflags! {
     /// The parts of the session's past or identity that a statement asks for.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-    pub struct Asks: u16 {
+    pub struct Asks: u32 {
         /// LAST_INSERT_ID() without argument, `@@last_insert_id`, `@@identity`.
         const LAST_INSERT_ID = 1;
         /// FOUND_ROWS().
@@ -242,5 +242,19 @@ bitflags! {
         const KEEPS_ROW_COUNT = 1 << 14;
         /// LASTVAL(), PREVIOUS VALUE FOR: what NEXTVAL() gave on the connection last.
         const SEQUENCE_VALUE = 1 << 15;
+        /// Code that is not in the text, such as a routine's, may ask for ROW_COUNT().
+        const ROW_COUNT_IN_CODE = 1 << 16;
+        /// The same for FOUND_ROWS().
+        const FOUND_ROWS_IN_CODE = 1 << 17;
+    }
+}
+
+impl Asks {
+    /// The same asked for by code that is not in the text, as far as that differs.
+    #[must_use]
+    pub fn in_code(self) -> Asks {
+        let pairs = [(Asks::ROW_COUNT, Asks::ROW_COUNT_IN_CODE), (Asks::FOUND_ROWS, Asks::FOUND_ROWS_IN_CODE)];
+        let asked = pairs.into_iter().filter(|(in_text, in_code)| self.intersects(*in_text | *in_code));
+        asked.fold(Asks::empty(), |all, (_, in_code)| all | in_code)
     }
 }

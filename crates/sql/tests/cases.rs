@@ -14,8 +14,9 @@
 
 use sqluice_sql::lexer::Lexer;
 use sqluice_sql::{
-    Access, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Leaves, Modes, Statement, TableName,
-    TransactionStep, Value, Victim, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, tables,
+    Access, Asks, Dialect, Effect, Encoding, Family, FunctionAccess, Functions, Hint, Leaves, Modes, Statement,
+    TableName, TransactionStep, Value, Victim, classify, digest, digest_hash, encoding_of_charset, modes_from_sql_mode,
+    tables,
 };
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,10 @@ impl Functions for Named {
 
     fn procedure_leaves(&self, _schema: Option<&str>, name: &str) -> Leaves {
         if name == "locks" { Leaves::USER_LOCKS } else { Leaves::empty() }
+    }
+
+    fn asks(&self, _schema: Option<&str>, name: &str) -> Asks {
+        if name.ends_with("counts") { Asks::ROW_COUNT | Asks::LAST_INSERT_ID } else { Asks::empty() }
     }
 }
 

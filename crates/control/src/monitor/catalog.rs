@@ -41,6 +41,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
         functions: routines.functions,
         function_leaves: routines.function_leaves,
         procedure_leaves: routines.procedure_leaves,
+        routine_asks: routines.asks,
         packages: routines.packages,
         functions_complete: incomplete.is_none(),
         hidden,

@@ -6,6 +6,7 @@
 
 mod again;
 pub(super) mod found_rows;
+mod in_code;
 pub(super) mod learned;
 pub(super) mod literals;
 pub(super) mod messages;

@@ -12,7 +12,7 @@ use facts::gtid::Applied;
 use facts::positions::Positions;
 use facts::view::{Health, ServerId, ServerView, View};
 use proof::tail::Name;
-use sql::{Dialect, FunctionAccess, Functions, Leaves, Memo, Statement};
+use sql::{Asks, Dialect, FunctionAccess, Functions, Leaves, Memo, Statement};
 use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};
 
@@ -307,6 +307,10 @@ impl Functions for KnownFunctions<'_> {
 
     fn procedure_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
         self.0.procedure_leaves(schema, name)
+    }
+
+    fn asks(&self, schema: Option<&str>, name: &str) -> Asks {
+        self.0.routine_asks(schema, name)
     }
 }
 

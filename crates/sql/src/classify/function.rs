@@ -51,6 +51,7 @@ impl Classifier<'_> {
         let text = self.cursor.text();
         let schema = schema.map(|schema| text::identifier(schema, text));
         let name = text::identifier(name, text);
+        self.asks_in_code(self.functions.asks(schema.as_deref(), &name));
         match self.functions.access(schema.as_deref(), &name) {
             FunctionAccess::Reads => {}
             FunctionAccess::Writes => {
@@ -63,6 +64,11 @@ impl Classifier<'_> {
                 self.leaves(self.functions.leaves(schema.as_deref(), &name));
             }
         }
+    }
+
+    /// Code that is not in the text may ask for these.
+    pub(super) fn asks_in_code(&mut self, asks: Asks) {
+        self.asks |= asks.in_code();
     }
 
     /// Built-in functions that do more than compute. The opening parenthesis is in hand.

@@ -5,7 +5,7 @@ use crate::dialect::Family;
 use crate::effect::Effect;
 use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Kind, Why};
+use crate::statement::{Asks, Kind, Why};
 use crate::text;
 use crate::words::W;
 
@@ -87,6 +87,7 @@ impl Classifier<'_> {
         }
         self.primary(Why::SessionState);
         self.accounts = true;
+        self.asks_in_code(Asks::all());
         match self.identifier() {
             Some(name) => self.effect(Effect::ExecuteText { name: name.to_lowercase() }),
             None => self.bad(),
@@ -106,6 +107,7 @@ impl Classifier<'_> {
                     self.primary(why);
                 }
                 self.asks |= inner.asks;
+                self.asks_in_code(inner.asks);
                 self.accounts |= inner.accounts;
                 inner.effects.into_iter().for_each(|effect| self.effect(effect));
                 self.transaction = inner.transaction.or(self.transaction);
@@ -114,6 +116,7 @@ impl Classifier<'_> {
                 self.primary(Why::Unknown);
                 self.accounts = true;
                 self.leaves(Leaves::all());
+                self.asks_in_code(Asks::all());
                 self.effect(Effect::ExecuteText { name: String::new() });
                 self.may_change_session();
             }

@@ -4,7 +4,7 @@ use super::Classifier;
 use crate::dialect::Modes;
 use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Kind, Why};
+use crate::statement::{Asks, Kind, Why};
 use crate::words::W;
 
 impl Classifier<'_> {
@@ -33,6 +33,7 @@ impl Classifier<'_> {
         self.insert_id_unsure = true;
         let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
         self.leaves(Leaves::of_compound(rest, self.cursor.dialect()));
+        self.asks_in_code(Asks::all());
         self.body();
     }
 
@@ -46,12 +47,14 @@ impl Classifier<'_> {
         if self.cursor.accept_kind(TokenKind::Dot) {
             names[1] = self.identifier();
         }
-        let leaves = match &names {
-            [Some(name), None] => self.functions.procedure_leaves(None, name),
-            [Some(schema), Some(name)] => self.functions.procedure_leaves(Some(schema), name),
-            _ => Leaves::all(),
+        let of = |schema, name| (self.functions.procedure_leaves(schema, name), self.functions.asks(schema, name));
+        let (leaves, asks) = match &names {
+            [Some(name), None] => of(None, name),
+            [Some(schema), Some(name)] => of(Some(schema), name),
+            _ => (Leaves::all(), Asks::all()),
         };
         self.leaves(leaves);
+        self.asks_in_code(asks);
         // OUT and INOUT parameters assign variables; which parameters are such, only the procedure knows.
         self.variables_assigned = true;
         self.scan();

@@ -8,7 +8,7 @@ use crate::statements::start;
 use crate::support::{Front, all, error, families, until, value};
 
 /// The program with one worker and one connection to each server, and a client in the test's database.
-async fn narrow(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
+pub async fn narrow(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
     let (front, servers) = start(family, database, sql).await;
     drop(front);
     let front = Front::start(servers, |setup| {
@@ -20,7 +20,7 @@ async fn narrow(family: Family, database: &str, sql: &str) -> (Front, &'static R
     (front, servers)
 }
 
-async fn within(front: &Front, database: &str) -> Client {
+pub async fn within(front: &Front, database: &str) -> Client {
     crate::statements::within(front, database).await
 }
 

@@ -14,6 +14,7 @@ mod cluster_consistency;
 mod compression;
 mod consistency;
 mod console;
+mod counts;
 mod defaults;
 mod digests;
 mod drain;

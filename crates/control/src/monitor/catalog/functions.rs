@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use facts::catalog::{RoutineAccess, names, words};
 use net::query::ResultSet;
-use sql::Leaves;
+use sql::{Asks, Leaves};
 
 /// By (schema, name), in lower case.
 pub(crate) type Functions = HashMap<(String, String), RoutineAccess>;
@@ -21,6 +21,8 @@ pub(crate) struct Routines {
     pub(crate) function_leaves: HashMap<(String, String), Leaves>,
     /// Of all procedures.
     pub(crate) procedure_leaves: HashMap<(String, String), Leaves>,
+    /// Of routines that may ask for results of earlier statements.
+    pub(crate) asks: AsksOfNames,
     /// The names of MariaDB's packages, in lower case. Their variables keep their values for the session.
     pub(crate) packages: HashSet<String>,
     /// Of routines.
@@ -38,8 +40,8 @@ struct Body {
 /// State that is left by routines, tables and views.
 pub(crate) type LeavesOfNames = HashMap<(String, String), Leaves>;
 
-/// Routines, tables and views by (schema, name), in lower case.
-pub(crate) type Named = HashSet<(String, String)>;
+/// The results of earlier statements that routines, tables and views may ask for, by (schema, name) in lower case.
+pub(crate) type AsksOfNames = HashMap<(String, String), Asks>;
 
 /// All state that is left by those that a body in this schema with these words may name.
 pub(crate) fn leaves_of_named(leaving: &LeavesOfNames, schema: &str, words: &HashSet<String>) -> Leaves {
@@ -76,12 +78,32 @@ const WRITING: [&str; 24] = [
     "next",
 ];
 
-/// Words of a body that asks for LAST_INSERT_ID(); a prepared text may ask for anything.
-const ASKING: [&str; 3] = ["last_insert_id", "identity", "execute"];
+/// All results of earlier statements that a body may ask for.
+pub(crate) const ALL_RESULTS: Asks = Asks::LAST_INSERT_ID.union(Asks::ROW_COUNT).union(Asks::FOUND_ROWS);
 
-/// Whether a body in this schema with these words may ask for LAST_INSERT_ID(), itself or by one of `asking` that it names.
-pub(crate) fn asks_insert_id(asking: &Named, schema: &str, body: &HashSet<String>) -> bool {
-    ASKING.iter().any(|word| body.contains(*word)) || asking.iter().any(|key| names(body, schema, key))
+/// Words of a body that asks for a result; a prepared text may ask for any.
+const ASKING: [(&str, Asks); 5] = [
+    ("last_insert_id", Asks::LAST_INSERT_ID),
+    ("identity", Asks::LAST_INSERT_ID),
+    ("row_count", Asks::ROW_COUNT),
+    ("found_rows", Asks::FOUND_ROWS),
+    ("execute", ALL_RESULTS),
+];
+
+/// The results that a body in this schema with these words may ask for, itself or by one of `asking` that it names.
+pub(crate) fn asks_of_body(asking: &AsksOfNames, schema: &str, body: &HashSet<String>) -> Asks {
+    let by_itself = ASKING.iter().filter(|(word, _)| body.contains(*word)).map(|(_, asks)| *asks);
+    let by_others = asking.iter().filter(|(key, _)| names(body, schema, key)).map(|(_, asks)| *asks);
+    by_itself.chain(by_others).fold(Asks::empty(), Asks::union)
+}
+
+/// One of these asks for this. Gives whether that is news.
+pub(crate) fn note_asks(asking: &mut AsksOfNames, key: &(String, String), asks: Asks) -> bool {
+    if asking.get(key).copied().unwrap_or_default().contains(asks) {
+        return false;
+    }
+    *asking.entry(key.clone()).or_default() |= asks;
+    true
 }
 
 /// Reads rows of schema, name, type, declared access and body.
@@ -103,6 +125,7 @@ impl Routines {
         if is_package(&text("TYPE")) {
             self.packages.insert(key.1.clone());
             // Bodies that name it may call what is in it.
+            self.asks.insert(key.clone(), ALL_RESULTS);
             self.procedure_leaves.insert(key, Leaves::all());
             return;
         }
@@ -110,6 +133,9 @@ impl Routines {
         let unseen = if procedure || !is_believed(&text("ACCESS")) { Leaves::all() } else { Leaves::empty() };
         if procedure {
             self.procedure_leaves.insert(key.clone(), Leaves::empty());
+        }
+        if body.is_none() {
+            self.asks.insert(key.clone(), ALL_RESULTS);
         }
         self.add(&key, procedure, body.as_deref().map_or(unseen, Leaves::of_body));
         self.bodies.extend(body.map(|body| Body { key, procedure, words: words(&body) }));
@@ -139,13 +165,22 @@ impl Routines {
         leaving
     }
 
-    /// Adds the routines that may ask for LAST_INSERT_ID() to those that are known to do so.
-    pub(crate) fn add_asking(&self, asking: &mut Named) {
+    /// Adds the results that routines may ask for to those that are known. Gives whether that is news.
+    pub(crate) fn add_asking(&self, asking: &mut AsksOfNames) -> bool {
+        let mut news = false;
         for Body { key, words, .. } in &self.bodies {
-            if !asking.contains(key) && asks_insert_id(asking, &key.0, words) {
-                asking.insert(key.clone());
-            }
+            let asks = asks_of_body(asking, &key.0, words);
+            news |= note_asks(asking, key, asks);
         }
+        news
+    }
+
+    /// Keeps the results that routines may ask for out of these, which also are of tables and views.
+    pub(crate) fn keep_asking(&mut self, asking: AsksOfNames) {
+        let is_routine = |key: &(String, String)| {
+            self.functions.contains_key(key) || self.procedure_leaves.contains_key(key) || self.asks.contains_key(key)
+        };
+        self.asks = asking.into_iter().filter(|(key, _)| is_routine(key)).collect();
     }
 
     /// A routine leaves all that is left by those that it names. Gives whether that is news of any.

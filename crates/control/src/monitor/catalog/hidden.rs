@@ -7,7 +7,7 @@ use facts::catalog::{Hidden, RoutineAccess, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
-use super::functions::{Named, Routines, asks_insert_id, leaves_of_named};
+use super::functions::{Routines, asks_of_body, leaves_of_named, note_asks};
 use crate::monitor::dialect::Dialect;
 
 /// By (schema, name), in lower case.
@@ -177,29 +177,31 @@ fn spread(bodies: &[Body], routines: &mut Routines, hidden: &mut HiddenIn) {
     }
 }
 
-/// Notes the tables and views whose triggers and queries may ask for LAST_INSERT_ID().
-fn note_asking(bodies: &[Body], routines: &Routines, hidden: &mut HiddenIn) {
-    let mut asking = Named::new();
+/// Notes the results of earlier statements that routines, triggers and views may ask for.
+fn note_asking(bodies: &[Body], routines: &mut Routines, hidden: &mut HiddenIn) {
+    let mut asking = routines.asks.clone();
     loop {
-        let before = asking.len();
-        routines.add_asking(&mut asking);
+        let mut news = routines.add_asking(&mut asking);
         for Body { key, words } in bodies {
-            if !asking.contains(key) && asks_insert_id(&asking, &key.0, words) {
-                asking.insert(key.clone());
-                hidden.entry(key.clone()).or_default().asks_insert_id = true;
+            let asks = asks_of_body(&asking, &key.0, words);
+            news |= note_asks(&mut asking, key, asks);
+            if !asks.is_empty() {
+                hidden.entry(key.clone()).or_default().asks |= asks;
             }
         }
-        if asking.len() == before {
-            return;
+        if !news {
+            break;
         }
     }
+    routines.keep_asking(asking);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::functions;
+    use super::super::functions::{self, ALL_RESULTS};
     use super::*;
     use crate::monitor::dialect::tests::table;
+    use sql::Asks;
 
     #[test]
     fn views_that_do_more_than_read_are_found() {
@@ -244,11 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn tables_whose_triggers_ask_for_the_insert_id_are_found() {
-        let routines = functions::read(&table(
+    fn results_that_code_asks_for_are_found() {
+        let mut routines = functions::read(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
-             app|asks|FUNCTION|CONTAINS_SQL|RETURN LAST_INSERT_ID()
+             app|Asks|FUNCTION|CONTAINS_SQL|RETURN LAST_INSERT_ID()
+             app|counts|FUNCTION|CONTAINS_SQL|RETURN Row_Count ( )
              app|over|PROCEDURE|CONTAINS_SQL|INSERT INTO t VALUES (asks())
+             app|writes|PROCEDURE|CONTAINS_SQL|INSERT INTO by_count VALUES (1)
+             app|same|PROCEDURE|CONTAINS_SQL|SELECT FOUND_ROWS()
+             app|any|PROCEDURE|CONTAINS_SQL|EXECUTE s
+             app|unseen|FUNCTION|READS_SQL_DATA|NULL
+             app|pkg|PACKAGE BODY|CONTAINS_SQL|AS a INT := 1; END
              app|other|FUNCTION|CONTAINS_SQL|RETURN 1",
         ));
         let triggers = table(
@@ -257,12 +265,25 @@ mod tests {
              app|itself|SET NEW.a = @@identity
              app|by_function|SET NEW.a = asks()
              app|by_procedure|CALL over()
-             app|by_table|INSERT INTO itself VALUES (1)",
+             app|by_table|INSERT INTO itself VALUES (1)
+             app|by_count|SET NEW.a = counts()
+             app|same|SET NEW.a = FOUND_ROWS()
+             app|both|SET NEW.a = counts() + @@identity",
         );
         let mut hidden = HiddenIn::new();
-        note_asking(&bodies(&table("TABLE_SCHEMA|TABLE_NAME|BODY"), &triggers), &routines, &mut hidden);
-        let mut found: Vec<&str> = hidden.iter().filter(|(_, of)| of.asks_insert_id).map(|(key, _)| &*key.1).collect();
-        found.sort_unstable();
-        assert_eq!(found, ["by_function", "by_procedure", "by_table", "itself"]);
+        note_asking(&bodies(&table("TABLE_SCHEMA|TABLE_NAME|BODY"), &triggers), &mut routines, &mut hidden);
+        let asking = |asks: Asks| {
+            let named = hidden.iter().filter(|(_, of)| of.asks == asks).map(|(key, _)| &*key.1);
+            let mut named: Vec<&str> = named.collect();
+            named.sort_unstable();
+            named.join(" ")
+        };
+        assert_eq!(asking(Asks::LAST_INSERT_ID), "by_function by_procedure by_table itself");
+        assert_eq!((asking(Asks::ROW_COUNT), asking(Asks::FOUND_ROWS)), ("by_count".into(), "same".into()));
+        assert_eq!(asking(Asks::ROW_COUNT | Asks::LAST_INSERT_ID), "both");
+        let of = |name: &str| routines.asks.get(&("app".to_owned(), name.to_owned())).copied().unwrap_or_default();
+        assert_eq!((of("asks"), of("counts"), of("writes")), (Asks::LAST_INSERT_ID, Asks::ROW_COUNT, Asks::ROW_COUNT));
+        assert_eq!((of("any"), of("unseen"), of("pkg")), (ALL_RESULTS, ALL_RESULTS, ALL_RESULTS));
+        assert_eq!((of("same"), of("other"), of("itself")), (Asks::FOUND_ROWS, Asks::empty(), Asks::empty()));
     }
 }

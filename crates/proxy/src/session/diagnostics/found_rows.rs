@@ -150,16 +150,17 @@ impl Session {
 
 impl Belief {
     /// The session's own count, ahead of a statement behind which only the server knows it: what leaves it as it was, such as
-    /// a CALL of a procedure without a query, must not leave another session's. PREPARE has it go ahead too: then it is there for
-    /// EXECUTE, which must find ROW_COUNT() as well.
+    /// a CALL of a procedure without a query, must not leave another session's, and code must not find that. PREPARE has it go
+    /// ahead too: then it is there for EXECUTE, which must find ROW_COUNT() as well.
     #[inline]
     pub(in crate::session) fn give_found_rows(
         &mut self,
         connection: &Connection,
         query: &Query<'_>,
+        in_code: Asks,
         out: &mut Outgoing,
     ) {
-        if self.may_leave_found_rows(query) {
+        if in_code.contains(Asks::FOUND_ROWS_IN_CODE) || self.may_leave_found_rows(query) {
             self.put_found_rows(connection, out);
         }
     }
@@ -178,25 +179,26 @@ impl Belief {
 
     #[cold]
     fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
-        let is_here = self.pins.is_empty() || self.past.found_rows_are_here;
+        let is_here = self.past.found_rows_are_here || self.pins.is_empty() && !self.past.is_of(&connection.origin);
         let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
         let count = self.past.found_rows.unwrap_or(0);
         if !is_here || refuses || self.past.found_rows_unsure {
             return;
         }
         (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
-        let text = match count {
-            1..=ROWS_GIVEN_MAX => {
+        let text = self.found_rows_again();
+        out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
+    }
+
+    /// A query behind which FOUND_ROWS() is the session's own; 0 stands in for a larger one.
+    pub(super) fn found_rows_again(&self) -> String {
+        match self.past.found_rows.unwrap_or(0) {
+            count @ 1..=ROWS_GIVEN_MAX => {
                 let rows = vec!["SELECT 1"; usize::try_from(count).unwrap_or(1)];
                 // `sql_select_limit` cuts nothing that has a limit of its own.
                 format!("{} LIMIT {count}", rows.join(" UNION ALL "))
             }
             _ => "SELECT 1 FROM DUAL WHERE 1=0".to_owned(),
-        };
-        out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
-        if self.past.row_count == 0 {
-            // It was -1 behind the query.
-            out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results);
         }
     }
 

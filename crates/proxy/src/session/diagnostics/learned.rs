@@ -22,6 +22,8 @@ impl Session {
         outcome: &Outcome,
         kept: bool,
     ) {
+        let origin = &held.lease.origin;
+        self.belief.past.ran_on = Some((origin.last_session, origin.thread_id));
         if query.runs_text() {
             self.learn_past(query, outcome, kept);
             self.belief.learn_insert_id(held, query, outcome);

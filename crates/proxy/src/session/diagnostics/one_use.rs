@@ -92,9 +92,12 @@ impl Session {
         query: &Query<'_>,
         out: &mut Outgoing,
     ) {
+        // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
+        let prepares = || query.statement.effects.iter().any(|effect| matches!(effect, Effect::PrepareText { .. }));
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
         let needs_not = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::ExpiredPassword);
-        if needs_not || self.tells(connection) || !query.runs_text() || !may_announce(&query.statement) {
+        if needs_not || self.tells(connection) || !query.runs_text() || !(may_announce(&query.statement) || prepares())
+        {
             return;
         }
         let set = TELL_CHARACTERISTICS.as_bytes();

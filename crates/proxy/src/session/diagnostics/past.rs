@@ -32,6 +32,8 @@ pub(in crate::session) struct Past {
     /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
     pub unsure: Unsure,
     pub row_count: i64,
+    /// The connection of the last statement: `last_session` and `thread_id` of its [`crate::pool::Origin`].
+    pub ran_on: Option<(u32, u64)>,
     /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
     pub row_count_is_here: bool,
     /// It does not know FOUND_ROWS(): that, or no statement since was counted that the session ran there.
@@ -103,6 +105,7 @@ impl Session {
     ) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
+        let in_code = self.counts_in_code(query);
         if !self.belief.has_insert_id_on(connection.origin.insert_id)
             && self.needs_insert_id(connection.origin.insert_id, query)
         {
@@ -115,7 +118,7 @@ impl Session {
             out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
         }
         if !connection.origin.mariadb && !statement.asks.contains(Asks::DIAGNOSTICS) {
-            self.belief.give_found_rows(connection, query, out);
+            self.belief.give_found_rows(connection, query, in_code, out);
         }
         if !out.pending.is_empty() {
             connection.origin.hears_question();
@@ -136,8 +139,9 @@ impl Session {
         }
         if connection.origin.mariadb {
             // Statements that make messages again may count; a question without a table leaves the count.
-            self.belief.give_found_rows(connection, query, out);
+            self.belief.give_found_rows(connection, query, in_code, out);
         }
+        self.belief.give_row_count(connection, query, in_code, out);
     }
 
     /// Whether a statement, or code that it runs, may leave LAST_INSERT_ID() as it is, or ask for it, and must find the
@@ -149,6 +153,8 @@ impl Session {
         let may_hide = || statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
         statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
+            // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
+            || statement.kind == Kind::PreparedText
             || statement.asks.contains(Asks::STORED_FUNCTIONS)
             || query.hides.as_ref().is_some_and(Hidden::may_ask_insert_id)
             || statement.kind == Kind::Insert

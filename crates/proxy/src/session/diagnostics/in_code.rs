@@ -1,0 +1,101 @@
+//! ROW_COUNT() and FOUND_ROWS() for code that a statement runs and its text does not hold: routines, triggers, views, prepared
+//! texts. They cannot be put into the text. A connection that has others gets the session's own ahead of the statement.
+
+use sql::{Asks, Kind, Modes};
+use wire::Capabilities;
+use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
+use wire::exchange::Expect;
+
+use crate::outgoing::{Outgoing, Purpose};
+use crate::pool::{Connection, Origin};
+use crate::session::belief::Belief;
+use crate::session::query::{Body, Query};
+use crate::session::{Past, Session};
+use route::Pin;
+
+/// A larger ROW_COUNT() is not made again.
+const ROW_COUNT_GIVEN_MAX: i64 = 256;
+
+const COUNTS_IN_CODE: Asks = Asks::ROW_COUNT_IN_CODE.union(Asks::FOUND_ROWS_IN_CODE);
+
+impl Session {
+    /// The counts that code may ask for which a statement runs and its text does not hold.
+    #[inline]
+    pub(super) fn counts_in_code(&self, query: &Query<'_>) -> Asks {
+        let statement = &query.statement;
+        let runs_code = statement.uses_tables || matches!(statement.kind, Kind::Call | Kind::Unknown);
+        if !runs_code && !statement.asks.intersects(COUNTS_IN_CODE) && query.hides.is_none() {
+            return Asks::empty();
+        }
+        // The catalog has to be read again before it tells the code of routines, views and triggers.
+        if statement.kind == Kind::Unknown || !self.here.cluster.shared.published.catalog_is_fresh() {
+            return COUNTS_IN_CODE;
+        }
+        let hidden = query.hides.map_or(Asks::empty(), |hidden| hidden.may_ask().in_code());
+        let mut asks = (statement.asks | hidden) & COUNTS_IN_CODE;
+        let runs_routine = statement.kind == Kind::Call || statement.asks.contains(Asks::STORED_FUNCTIONS);
+        if runs_routine && let Some(prepared) = query.prepared() {
+            // It was read when it was prepared: its routines may be others by now.
+            asks |= self.here.cluster.classify(&prepared.key.text, &prepared.dialect).asks & COUNTS_IN_CODE;
+        }
+        asks
+    }
+}
+
+impl Belief {
+    /// Gives a connection the session's ROW_COUNT(), behind all else that goes ahead of the statement. No server has a statement that makes
+    /// a larger one than 0 and leaves nothing else, but MariaDB's compound statements; elsewhere 0 stands in for it.
+    pub(super) fn give_row_count(
+        &mut self,
+        connection: &Connection,
+        query: &Query<'_>,
+        in_code: Asks,
+        out: &mut Outgoing,
+    ) {
+        if !self.needs_row_count(&connection.origin, query, in_code, out) {
+            return;
+        }
+        match self.past.row_count {
+            ..=-1 => {
+                let several = connection.origin.key.capabilities.contains(Capabilities::MULTI_STATEMENTS);
+                let option = if several { MULTI_STATEMENTS_ON } else { MULTI_STATEMENTS_OFF };
+                let arguments = option.to_le_bytes();
+                out.command(connection, Command::SetOption, &arguments, Purpose::Variables, Expect::Results);
+            }
+            count @ 1..=ROW_COUNT_GIVEN_MAX if self.can_count_again(connection) => {
+                let found = self.found_rows_again();
+                let text = format!(
+                    "BEGIN NOT ATOMIC DECLARE a,n INT DEFAULT {count}; \
+                     WHILE n>0 DO SELECT 1 INTO a; SET n=n-1; END WHILE; {found}; END"
+                );
+                out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
+            }
+            _ => out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results),
+        }
+    }
+
+    fn needs_row_count(&self, origin: &Origin, query: &Query<'_>, in_code: Asks, out: &Outgoing) -> bool {
+        if in_code.contains(Asks::ROW_COUNT_IN_CODE) {
+            return !out.pending.is_empty() || self.past.row_count_is_here || !self.past.is_of(origin);
+        }
+        // The text of a session that keeps its connection may ask it, unless the value was put in.
+        query.statement.asks.contains(Asks::ROW_COUNT)
+            && !out.pending.is_empty()
+            && !self.pins.is_empty()
+            && !matches!(query.body, Body::Payload(_))
+    }
+
+    /// Whether a compound statement can make the counts again.
+    fn can_count_again(&self, connection: &Connection) -> bool {
+        let is_plain = !self.facts.get().dialect.modes.contains(Modes::ORACLE);
+        let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
+        connection.origin.mariadb && is_plain && !refuses && !self.past.found_rows_unsure
+    }
+}
+
+impl Past {
+    /// Whether the session's last statement was the last one of any session on this connection.
+    pub(super) fn is_of(&self, origin: &Origin) -> bool {
+        self.ran_on == Some((origin.last_session, origin.thread_id))
+    }
+}

@@ -235,9 +235,9 @@ impl Session {
             {
                 return Ok(());
             }
-            let mut held = match self.checkout_or_share(&route, &mut attempts).await {
-                Ok(Some(held)) => held,
-                Ok(None) => continue,
+            let mut held = match self.checkout(&route, &mut attempts).await {
+                Ok(held) => held,
+                Err(_) if matches!(attempts.sharing, Sharing::Now(_)) => continue,
                 Err(refusal) if self.leaves_schema(&refusal) => continue,
                 Err(refusal) => {
                     self.finish(query, End::Refused(attempts.begun, &refusal));
@@ -265,9 +265,8 @@ impl Session {
             }
             // The time that the server waited is no time of the statement.
             let started = outcome.there_at.unwrap_or(attempts.at);
-            let over = self.finish_relayed(&held, query, &route, &outcome, (attempts.begun, started));
+            let (over, took) = self.finish_relayed(&held, query, &route, &outcome, (attempts.begun, started));
             if shares {
-                let took = over.saturating_duration_since(started);
                 self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.reply_bytes);
             }
             if self.failed_unseen(query, &outcome) {
@@ -277,7 +276,6 @@ impl Session {
                 Box::pin(self.tell_tier(written, defines)).await;
             }
             if let Some(fill) = fill.take() {
-                let took = over.saturating_duration_since(started);
                 self.ask_found_rows(&mut held, query).await?;
                 self.keep_answer(*fill, query, held.lease.server(), &mut outcome, took);
             }

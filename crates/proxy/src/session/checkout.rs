@@ -155,22 +155,13 @@ pub(super) enum Choice {
 
 impl Session {
     /// Finds a server that fits the route and takes a connection to it.
+    ///
+    /// # Errors
+    /// There is none for the statement; or it waits no longer, because it may share one that has become a pipeline: then its
+    /// [sharing](Attempts::sharing) is [`Sharing::Now`].
     pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
-        loop {
-            if let Some(held) = self.checkout_or_share(route, attempts).await? {
-                return Ok(held);
-            }
-        }
-    }
-
-    /// The same; `None` if the statement is to run on a pipeline that began meanwhile.
-    pub(super) async fn checkout_or_share(
-        &mut self,
-        route: &Route,
-        attempts: &mut Attempts,
-    ) -> Result<Option<Held>, Refusal> {
         if let Some(held) = self.here.held.take() {
-            return Ok(Some(held));
+            return Ok(held);
         }
         let user = self.user_lease().await?;
         if self.who.identity.connections_max > 0 {
@@ -212,10 +203,7 @@ impl Session {
             };
             // One that takes less than the session may send is closed, and makes room for a new one.
             if let Some(lease) = lease.filter(|lease| !self.limits_differ(&lease.origin)) {
-                return Ok(Some(Held { lease, awaits, _user: user }));
-            }
-            if matches!(attempts.sharing, Sharing::Now(_)) {
-                return Ok(None);
+                return Ok(Held { lease, awaits, _user: user });
             }
         }
     }
@@ -302,7 +290,7 @@ impl Session {
             Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
             Err(LeaseError::PipelineBegan { since }) => {
                 (attempts.sharing, attempts.queued_since) = (Sharing::Now(None), Some(since));
-                Ok(None)
+                Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", "the statement runs on a pipeline"))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The end of a query: the figures of its server and of its digest, and its event.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use config::RuleLog;
 use stats::digests::{CacheSaid, Counted, DigestName, Ran, RanBy};
@@ -212,7 +212,8 @@ impl Finished for FoundByBytes<'_> {
 }
 
 impl Session {
-    /// The reply of a server was relayed: a query was begun at one moment, and the server had it at another. Gives when it was over.
+    /// The reply of a server was relayed: a query was begun at one moment, and the server had it at another. Gives when it was over,
+    /// and how long it took.
     #[inline(always)]
     pub(super) fn finish_relayed(
         &self,
@@ -221,7 +222,7 @@ impl Session {
         route: &Route,
         outcome: &Outcome,
         (begun, started): (Instant, Instant),
-    ) -> Instant {
+    ) -> (Instant, Duration) {
         let (server, stats, now) = (held.lease.server(), held.lease.stats(), Instant::now());
         let took = now.saturating_duration_since(started);
         self.here.end_load();
@@ -255,7 +256,7 @@ impl Session {
             question: self.env.question(query),
         };
         self.finish(query, End::Relayed(&ran, Relayed { held, route, outcome, started }));
-        now
+        (now, took)
     }
 
     /// The one exit of queries: here and nowhere else they are counted, and become events.

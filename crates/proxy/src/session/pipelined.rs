@@ -382,13 +382,12 @@ impl Session {
             let relayed = self.relay_whole(cx, &mut held, query, &place.reply(), &mut outcome);
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();
-                let over = self.finish_relayed(&held, query, route, &outcome, (attempts.begun, attempts.at));
+                let (over, took) = self.finish_relayed(&held, query, route, &outcome, (attempts.begun, attempts.at));
                 // A read leaves nothing that the shared tier must hear of.
                 let _ = self.learn(&mut held, query, route, &outcome, over);
                 // Its messages are those of its error: others have used the connection since.
                 self.belief.past.messages_unread = false;
                 if let Some(fill) = fill.take() {
-                    let took = over.saturating_duration_since(attempts.at);
                     self.keep_answer(*fill, query, held.lease.server(), &mut outcome, took);
                 }
             }

@@ -245,7 +245,7 @@ impl Session {
         arguments: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
         let id = statement_id(arguments);
-        let Some(known) = id.and_then(|id| self.belief.statements.find(id)) else {
+        let Some(known) = id.and_then(|id| self.belief.statements.find_mut(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
             let answered = match command {
                 Command::StmtSendLongData => Answered::Nothing,
@@ -253,6 +253,12 @@ impl Session {
             };
             return Ok(Understood::answered(request, command, answered));
         };
+        if command == Command::StmtExecute
+            && let Some(refusal) = known.refused.take()
+        {
+            let answered = self.answer_error(request, &refusal);
+            return Ok(Understood::answered(request, command, answered));
+        }
         // A procedure sends its results at once, whether or not a cursor was asked for.
         let opens_cursor = command == Command::StmtExecute
             && known.prepared.statement.kind != Kind::Call
@@ -288,10 +294,11 @@ impl Session {
 
     fn understand_reset_statement<'r>(&mut self, request: &'r Request, arguments: &[u8]) -> Understood<'r> {
         let id = statement_id(arguments);
-        let Some(known) = id.and_then(|id| self.belief.statements.find(id)) else {
+        let Some(known) = id.and_then(|id| self.belief.statements.find_mut(id)) else {
             let answered = self.answer_unknown_statement(request, id, Command::StmtReset);
             return Understood::answered(request, Command::StmtReset, answered);
         };
+        known.refused = None;
         let (id, prepared) = (known.id, known.prepared.clone());
         let statement = prepared.statement.clone();
         let query = Query::new(request, Command::StmtReset, statement, Body::OfStatement(id), Expect::Results);

@@ -31,6 +31,8 @@ pub(in crate::session) struct Past {
     pub variables: Vec<Box<str>>,
     /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
     pub unsure: Unsure,
+    /// The last commit that a server reported: MariaDB's `@@last_gtid`.
+    pub last_gtid: Option<Box<str>>,
     pub row_count: i64,
     /// A connection that is kept does not know ROW_COUNT(): Sqluice asked it something since, or answered the client itself.
     pub row_count_is_here: bool,

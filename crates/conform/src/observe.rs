@@ -49,6 +49,11 @@ impl Observer<'_> {
         if !ok.info.is_empty() {
             let _ = write!(line, " info={:?}", escape(ok.info));
         }
+        let mut plain = Vec::new();
+        ok.write(&mut plain, payload.first().copied().unwrap_or_default(), self.capabilities);
+        if !self.capabilities.contains(Capabilities::SESSION_TRACK) && plain.len() != payload.len() {
+            line += " and more bytes";
+        }
         // Variables of one packet come in the order of a hash table.
         let mut variables = Vec::new();
         for change in ok.changes() {

@@ -344,6 +344,9 @@ impl Session {
     /// Answers with an error of Sqluice's own; the session goes on.
     async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
         self.env.worker.stats.own_errors.add_one();
+        if self.belief.statements.keep_refusal(request, refusal) {
+            return Ok(());
+        }
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
     }

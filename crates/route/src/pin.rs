@@ -200,6 +200,11 @@ impl Pins {
         });
     }
 
+    /// Whether only the server knows this user variable.
+    pub fn is_user_variable_unknown(&self, name: &str) -> bool {
+        self.details.as_ref().is_some_and(|details| details.user_variables.contains(name))
+    }
+
     /// Whether user variables may have been set whose very names are not known here.
     pub fn has_hidden_user_variables(&self) -> bool {
         self.details.as_ref().is_some_and(|details| details.user_variables.contains(HIDDEN_VARIABLES))

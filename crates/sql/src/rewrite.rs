@@ -19,6 +19,8 @@ pub enum Known<'a> {
     TrackedVariables(&'a str),
     /// `@@max_allowed_packet`.
     PacketMax(u64),
+    /// `@@last_gtid`.
+    LastGtid(&'a str),
 }
 
 impl Known<'_> {
@@ -28,7 +30,7 @@ impl Known<'_> {
             Known::ConnectionId(_) => "connection_id",
             Known::RowCount(_) => "row_count",
             Known::FoundRows(_) => "found_rows",
-            Known::TrackedVariables(_) | Known::PacketMax(_) => "",
+            Known::TrackedVariables(_) | Known::PacketMax(_) | Known::LastGtid(_) => "",
         }
     }
 
@@ -38,6 +40,7 @@ impl Known<'_> {
             Known::ConnectionId(_) => "pseudo_thread_id",
             Known::TrackedVariables(_) => "session_track_system_variables",
             Known::PacketMax(_) => "max_allowed_packet",
+            Known::LastGtid(_) => "last_gtid",
             Known::RowCount(_) | Known::FoundRows(_) => "",
         }
     }
@@ -54,6 +57,7 @@ impl Known<'_> {
             (Known::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
             // A column that is unsigned and may be NULL, as the variable's.
             (Known::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
+            (Known::LastGtid(gtid), _) => format!("IF(1,'{}',NULL)", gtid.replace(['\'', '\\'], "")),
             // Names and commas: any other byte was refused when the list was set. It may be NULL, as the variable.
             (Known::TrackedVariables(names), _) => format!("IF(1,'{}',NULL)", names.replace(['\'', '\\'], "")),
         }
@@ -195,7 +199,7 @@ struct Before {
 impl Before {
     fn leaves(&self, known: Known<'_>) -> bool {
         match known {
-            Known::RowCount(_) => !self.row_count_is_gone,
+            Known::RowCount(_) | Known::LastGtid(_) => !self.row_count_is_gone,
             Known::FoundRows(_) => !self.found_rows_are_gone,
             Known::ConnectionId(_) | Known::TrackedVariables(_) | Known::PacketMax(_) => true,
         }

@@ -10,11 +10,12 @@ use sqluice_sql::{
 const DIALECT: Dialect =
     Dialect { family: Family::MariaDb, version: 101119, modes: Modes::empty(), encoding: Encoding::Utf8 };
 
-const KNOWN: [rewrite::Known<'_>; 4] = [
+const KNOWN: [rewrite::Known<'_>; 5] = [
     rewrite::Known::ConnectionId(42),
     rewrite::Known::RowCount(-1),
     rewrite::Known::FoundRows(7),
     rewrite::Known::TrackedVariables("autocommit"),
+    rewrite::Known::LastGtid("0-1-7"),
 ];
 
 #[test]
@@ -27,6 +28,15 @@ fn what_is_tracked_is_what_the_client_asked_for() {
     );
     assert_eq!(rewritten("SET x = @@global.session_track_system_variables"), None);
     assert_eq!(rewritten("SET @@session_track_system_variables = 'x'"), None);
+}
+
+#[test]
+fn the_last_commit_is_the_sessions_own_until_a_statement_goes_before() {
+    assert_eq!(rewritten("SELECT @@Last_GTID").unwrap(), "SELECT IF(1,'0-1-7',NULL) AS `@@Last_GTID`");
+    assert_eq!(rewritten("SET @a = @@session.last_gtid").unwrap(), "SET @a = IF(1,'0-1-7',NULL)");
+    for unchanged in ["INSERT INTO t VALUES (1); SELECT @@last_gtid", "SELECT last_gtid, '@@last_gtid' FROM t"] {
+        assert_eq!(rewritten(unchanged), None);
+    }
 }
 
 fn rewritten(sql: &str) -> Option<String> {

@@ -117,6 +117,8 @@ pub const ER_TRUNCATED_WRONG_VALUE_FOR_FIELD: u16 = 1366;
 pub const ER_ILLEGAL_VALUE_FOR_TYPE: u16 = 1367;
 /// A privilege on a routine is missing.
 pub const ER_PROCACCESS_DENIED_ERROR: u16 = 1370;
+/// The state of the session's XA transaction forbids it; the message names the state.
+pub const ER_XAER_RMFAIL: u16 = 1399;
 /// A text longer than its column.
 pub const ER_DATA_TOO_LONG: u16 = 1406;
 /// A value that a function does not take.

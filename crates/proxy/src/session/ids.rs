@@ -75,7 +75,8 @@ impl Session {
         let keeps_ids =
             if places.others { sql::Asks::CONNECTION_ID | sql::Asks::SERVER_IDS } else { sql::Asks::empty() };
         let asks = (asked_for - sql::Asks::SERVER_IDS) - keeps_ids;
-        let rewritten = self.rewritten(&made, asks, !self.belief.pins.is_empty());
+        let asks_gtid = self.asks_last_gtid(asks, &made);
+        let rewritten = self.rewritten(&made, asks, !self.belief.pins.is_empty(), asks_gtid);
         let is_same = places.places.is_empty();
         let (text_made, renames) = match rewritten {
             Some(rewritten) => (rewritten.text, rewritten.renames),

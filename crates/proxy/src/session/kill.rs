@@ -58,7 +58,10 @@ impl Session {
             None => self.kill_stranger(id, how).await,
         };
         match killed {
-            Ok(()) => self.answer_ok(request, 0),
+            Ok(()) => {
+                self.belief.past.answered(0);
+                self.answer_ok(request, 0)
+            }
             Err(refusal) => self.answer_error(request, &refusal),
         }
     }
@@ -201,7 +204,7 @@ impl Session {
         let status = self.belief.status - wire::Status::SESSION_STATE_CHANGED;
         let ok = wire::reply::Ok { status, affected_rows: killed, ..wire::reply::Ok::default() };
         self.client.put_ok(request.sequence.wrapping_add(1), &ok);
-        self.belief.past.row_count = i64::try_from(killed).unwrap_or(0);
+        self.belief.past.answered(i64::try_from(killed).unwrap_or(0));
         Answered::Ok
     }
 

@@ -270,6 +270,7 @@ impl Session {
                     types: None,
                     typed: None,
                     cursor_of: None,
+                    refused: None,
                 };
                 self.belief.statements.insert(statement, &self.env.worker.shared.prepared);
             }

@@ -44,6 +44,7 @@ impl Session {
         let mut key = prepared.key.clone();
         let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
         let executes = query.command == Command::StmtExecute;
+        let asks_gtid = executes && self.asks_last_gtid(prepared.statement.asks, &key.text);
         let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.belief.needs_text_instead(query);
         if executes
             && is_late
@@ -52,8 +53,8 @@ impl Session {
             key.text = instead.text.into();
             out.columns = instead.columns;
         } else if executes
-            && asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
-            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty())
+            && (asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) || asks_gtid)
+            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty(), asks_gtid)
         {
             if rewritten.renames && prepared.statement.kind == Kind::Select {
                 let state = self.state_to_prepare_in(&prepared);

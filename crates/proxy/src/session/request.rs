@@ -165,17 +165,27 @@ impl Session {
         // Beside other statements a KILL goes to the server, which knows its own ids.
         let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
-        self.rewritten(text, asks, self.here.held.is_some())
+        self.rewritten(text, asks, self.here.held.is_some(), self.asks_last_gtid(asks, text))
+    }
+
+    /// Whether a text may read `@@last_gtid`: MariaDB's connections know that of whichever session committed there last.
+    pub(super) fn asks_last_gtid(&self, asks: Asks, text: &[u8]) -> bool {
+        const NAME: &[u8] = b"last_gtid";
+        asks.contains(Asks::SYSTEM_VARIABLES)
+            && self.belief.is_mariadb()
+            && text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME))
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
-    /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one.
-    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool) -> Option<Rewritten> {
+    /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one,
+    /// `asks_gtid` that `@@last_gtid` is put in.
+    pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<Rewritten> {
         let asks_variables = asks.contains(Asks::SYSTEM_VARIABLES);
         let asks_tracked = asks_variables && super::tracking::is_named_in(text);
         let packet_max = if asks_variables { self.belief.packet_limit_to_show(text) } else { None };
         if !asks_tracked
             && packet_max.is_none()
+            && !asks_gtid
             && !asks.intersects(Asks::CONNECTION_ID | Asks::ROW_COUNT | Asks::FOUND_ROWS)
         {
             return None;
@@ -183,6 +193,9 @@ impl Session {
         let tracked = self.belief.tracking.variables_as_shown(self.belief.is_mariadb());
         let mut known = vec![Known::TrackedVariables(&tracked)];
         known.extend(packet_max.map(Known::PacketMax));
+        if asks_gtid {
+            known.push(Known::LastGtid(self.belief.past.last_gtid.as_deref().unwrap_or_default()));
+        }
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
             known.push(Known::ConnectionId(self.own_id()));
@@ -230,7 +243,7 @@ impl Session {
         // With the client's tags each trace would prepare a statement of its own.
         let text = sql::without_tags(text);
         // A text whose columns would have other names is put right for each execution.
-        let rewritten = self.rewritten(text, asks, false);
+        let rewritten = self.rewritten(text, asks, false, false);
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && query.statement.kind == Kind::Select));
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.belief.state.prepare_context() };
@@ -245,7 +258,7 @@ impl Session {
         arguments: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
         let id = statement_id(arguments);
-        let Some(known) = id.and_then(|id| self.belief.statements.find(id)) else {
+        let Some(known) = id.and_then(|id| self.belief.statements.find_mut(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
             let answered = match command {
                 Command::StmtSendLongData => Answered::Nothing,
@@ -253,6 +266,12 @@ impl Session {
             };
             return Ok(Understood::answered(request, command, answered));
         };
+        if command == Command::StmtExecute
+            && let Some(refusal) = known.refused.take()
+        {
+            let answered = self.answer_error(request, &refusal);
+            return Ok(Understood::answered(request, command, answered));
+        }
         // A procedure sends its results at once, whether or not a cursor was asked for.
         let opens_cursor = command == Command::StmtExecute
             && known.prepared.statement.kind != Kind::Call
@@ -288,10 +307,11 @@ impl Session {
 
     fn understand_reset_statement<'r>(&mut self, request: &'r Request, arguments: &[u8]) -> Understood<'r> {
         let id = statement_id(arguments);
-        let Some(known) = id.and_then(|id| self.belief.statements.find(id)) else {
+        let Some(known) = id.and_then(|id| self.belief.statements.find_mut(id)) else {
             let answered = self.answer_unknown_statement(request, id, Command::StmtReset);
             return Understood::answered(request, Command::StmtReset, answered);
         };
+        known.refused = None;
         let (id, prepared) = (known.id, known.prepared.clone());
         let statement = prepared.statement.clone();
         let query = Query::new(request, Command::StmtReset, statement, Body::OfStatement(id), Expect::Results);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use wire::Status;
 use wire::command::{Command, begin_query};
 use wire::exchange::{Advance, Event, Exchange, Expect};
-use wire::packet;
+use wire::reply::ServerError;
+use wire::{errno, packet};
 
 use super::checkout::Attempts;
 use super::client::Request;
@@ -25,6 +26,9 @@ use route::{Pin, Reason, Route, Target};
 
 /// How long a server may take to clean a connection; after that it is closed.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(5);
+
+/// The state of an XA transaction behind XA PREPARE, in the messages of [`errno::ER_XAER_RMFAIL`].
+const XA_PREPARED: &[u8] = b"PREPARED";
 
 /// Longest reply to a statement of Sqluice's own.
 const ASK_BYTES_MAX: usize = 64 * 1024;
@@ -56,7 +60,7 @@ impl Session {
     async fn reset_with_role(&mut self) -> Result<(), SessionEnd> {
         let Some(mut held) = self.here.held.take() else { return Ok(()) };
         let asked = !self.belief.past.found_rows_unsure || self.read_found_rows(&mut held).await;
-        let clean = asked && reset_in_time(&mut held.lease, &self.env.worker).await;
+        let clean = asked && self.reset_in_time(&mut held.lease).await;
         self.lose_pinned_state();
         if !clean {
             return Err(SessionEnd::ServerLost("the role of the session is gone with it".into()));
@@ -227,7 +231,7 @@ impl Session {
         if self.belief.pins.has(Pin::ExpiredPassword) {
             return;
         }
-        let clean = reset_in_time(&mut held.lease, &self.env.worker).await;
+        let clean = self.reset_in_time(&mut held.lease).await;
         if self.env.handle.end_statement(super::kill::KILL_WAIT).await {
             return;
         }
@@ -240,6 +244,23 @@ impl Session {
             }
             held.lease.give_back();
         }
+    }
+}
+
+impl Session {
+    /// Resets the session's connection; gives whether it is as good as a new one, in time.
+    async fn reset_in_time(&self, connection: &mut Connection) -> bool {
+        let pins = &self.belief.pins;
+        // MariaDB (10.11) takes the XA transaction from the connection, but not all of it: no table of InnoDB can be read
+        // there any more (1031), and the locks outlive the transaction's end. A connection that is closed leaves it whole.
+        let may_have_xa = self.belief.is_mariadb() && (pins.has(Pin::Transaction) || pins.has(Pin::Xa));
+        let cleaning = async {
+            if may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
+                return Ok(false);
+            }
+            reset_connection(connection, &self.env.worker).await.map(|()| true)
+        };
+        matches!(tokio::time::timeout(CLEAN_UP_WAIT, cleaning).await, Ok(Ok(true)))
     }
 }
 
@@ -286,9 +307,21 @@ pub(super) async fn ask(
     read_reply(connection, &mut Exchange::new(Expect::Results, capabilities), worker, ASK_BYTES_MAX).await
 }
 
-/// Resets a connection; gives whether the server has done it in time.
-async fn reset_in_time(connection: &mut Connection, worker: &Worker) -> bool {
-    matches!(tokio::time::timeout(CLEAN_UP_WAIT, reset_connection(connection, worker)).await, Ok(Ok(())))
+/// Ends a transaction, unless it is one of XA; gives whether that is a prepared one.
+async fn has_prepared_xa(connection: &mut Connection, worker: &Worker) -> Result<bool, RelayError> {
+    let capabilities = connection.origin.capabilities;
+    let mut bytes = Vec::new();
+    let begun = packet::begin(&mut bytes);
+    begin_query(&mut bytes, capabilities);
+    bytes.extend_from_slice(b"ROLLBACK AND NO CHAIN NO RELEASE");
+    begun.end(&mut bytes, 0);
+    write(connection, &bytes).await?;
+    let mut exchange = Exchange::new(Expect::Results, capabilities);
+    let reply = read_reply_whole(connection, &mut exchange, worker, ASK_BYTES_MAX).await?.0;
+    let error = reply.get(packet::HEADER_BYTES..).and_then(|payload| ServerError::parse(payload).ok());
+    // The message names the state: ACTIVE and IDLE are the others.
+    let names_it = |message: &[u8]| message.windows(XA_PREPARED.len()).any(|word| word == XA_PREPARED);
+    Ok(error.is_some_and(|error| error.code == errno::ER_XAER_RMFAIL && names_it(error.message)))
 }
 
 async fn reset_connection(connection: &mut Connection, worker: &Worker) -> Result<(), RelayError> {
@@ -309,6 +342,17 @@ pub(super) async fn read_reply(
     worker: &Worker,
     max_bytes: usize,
 ) -> Result<Option<Vec<u8>>, RelayError> {
+    let (reply, good) = read_reply_whole(connection, exchange, worker, max_bytes).await?;
+    Ok(good.then_some(reply))
+}
+
+/// Reads one reply, up to this many bytes; gives whether these are all and no packet of it is an error.
+async fn read_reply_whole(
+    connection: &mut Connection,
+    exchange: &mut Exchange,
+    worker: &Worker,
+    max_bytes: usize,
+) -> Result<(Vec<u8>, bool), RelayError> {
     let mut reply = Vec::new();
     let mut good = true;
     loop {
@@ -332,7 +376,7 @@ pub(super) async fn read_reply(
         connection.inbox.drain(..taken);
         if exchange.is_over() {
             connection.inbox.shrink_to_fit();
-            return Ok(good.then_some(reply));
+            return Ok((reply, good));
         }
         if exchange.awaits_infile() {
             return Err(RelayError::Server("the server asked for a file that no statement offered".into()));

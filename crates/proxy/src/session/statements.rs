@@ -11,6 +11,7 @@ use wire::{Capabilities, errno};
 
 use super::client::Request;
 use super::query::Query;
+use super::request::statement_id;
 use super::typed::{self, Typed};
 use crate::error::Refusal;
 use crate::pool::{StatementKey, TypesWanted};
@@ -53,6 +54,8 @@ pub struct ClientStatement {
     pub typed: Option<Box<Typed>>,
     /// The text that its last cursor belongs to, where that was another one than its own.
     pub cursor_of: Option<Arc<[u8]>>,
+    /// Why long data for it was refused, which the next execution answers.
+    pub refused: Option<Box<Refusal>>,
 }
 
 impl ClientStatement {
@@ -189,6 +192,19 @@ impl ClientStatements {
         self.known.as_ref()?.get(&id)
     }
 
+    /// Keeps the refusal of long data for the next execution: COM_STMT_SEND_LONG_DATA has no reply, not even an error. Gives
+    /// whether this is such a command.
+    pub fn keep_refusal(&mut self, request: &Request, refusal: &Refusal) -> bool {
+        let Some((&byte, arguments)) = request.payload().split_first() else { return false };
+        if Command::from_byte(byte) != Some(Command::StmtSendLongData) {
+            return false;
+        }
+        if let Some(known) = statement_id(arguments).and_then(|id| self.find_mut(id)) {
+            known.refused = Some(Box::new(refusal.clone()));
+        }
+        true
+    }
+
     /// The statement prepared last failed: there is none to execute.
     pub fn prepare_failed(&mut self) {
         self.last_prepared = None;
@@ -247,10 +263,10 @@ impl ClientStatements {
     pub fn pack(self) -> PackedStatements {
         let ClientStatements { last_id, last_prepared, known, share } = self;
         let pack = |statement: ClientStatement| {
-            let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _ } = statement;
+            let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _, refused } = statement;
             let PreparedText { key, state, dialect, statement, long_form, tags } = Rc::unwrap_or_clone(prepared);
             let statement = Rc::unwrap_or_clone(statement);
-            PackedStatement { id, parameters, types, typed, key, state, dialect, statement, long_form, tags }
+            PackedStatement { id, parameters, types, typed, refused, key, state, dialect, statement, long_form, tags }
         };
         let known = known.map(|known| known.into_values().map(pack).collect());
         PackedStatements { last_id, last_prepared, known, share }
@@ -273,6 +289,7 @@ struct PackedStatement {
     parameters: u16,
     types: Option<(u64, Box<[u8]>)>,
     typed: Option<Box<Typed>>,
+    refused: Option<Box<Refusal>>,
     key: StatementKey,
     state: Arc<StateMap>,
     dialect: Dialect,
@@ -286,11 +303,22 @@ impl PackedStatements {
     pub fn unpack(self) -> ClientStatements {
         let PackedStatements { last_id, last_prepared, known, share } = self;
         let unpack = |packed: PackedStatement| {
-            let PackedStatement { id, parameters, types, typed, key, state, dialect, statement, long_form, tags } =
-                packed;
+            let PackedStatement {
+                id,
+                parameters,
+                types,
+                typed,
+                refused,
+                key,
+                state,
+                dialect,
+                statement,
+                long_form,
+                tags,
+            } = packed;
             let statement = Rc::new(statement);
             let prepared = Rc::new(PreparedText { key, state, dialect, statement, long_form, tags });
-            (id, ClientStatement { id, prepared, parameters, types, typed, cursor_of: None })
+            (id, ClientStatement { id, prepared, parameters, types, typed, cursor_of: None, refused })
         };
         let known = known.map(|known| known.into_iter().map(unpack).collect());
         ClientStatements { last_id, last_prepared, known, share }

@@ -103,3 +103,29 @@ async fn a_cursor_pins_until_its_last_row() {
     client.ping().await.unwrap();
     assert_eq!(front.pins(&mut client).await, [""; 0]);
 }
+
+#[tokio::test]
+async fn refused_long_data_is_answered_by_the_execution() {
+    let front = Front::start("max_connections_per_server = 1\nwait_ms = 50", "");
+    let (mut client, mut other) = (front.client().await, front.client().await);
+    let statement = client.prepare("SELECT ?").await.unwrap();
+    other.query("START TRANSACTION; SELECT 1 FROM mysql.user LIMIT 1").await.unwrap();
+    // The statement's number, the parameter's, and data; a reply would be taken for that of the next command.
+    let id = statement.id.to_le_bytes();
+    client.send_raw(&[&[0x18], &id[..], &[0, 0], b"long"].concat()).await.unwrap();
+    client.ping().await.unwrap();
+    // No NULL, types follow, of a BLOB.
+    let execute = [&[0x17], &id[..], &[0, 1, 0, 0, 0], &[0, 1, 0xfc, 0]].concat();
+    client.send_raw(&execute).await.unwrap();
+    let refused = client.read_raw().await.unwrap().1;
+    assert_eq!(refused[..3], [0xff, 0xb3, 0x04], "1203: no connection came free");
+    client.ping().await.unwrap();
+    other.query("ROLLBACK").await.unwrap();
+    client.send_raw(&[&[0x18], &id[..], &[0, 0], b"long"].concat()).await.unwrap();
+    client.send_raw(&execute).await.unwrap();
+    let mut packets = Vec::new();
+    for _ in 0..4 {
+        packets.push(client.read_raw().await.unwrap().1);
+    }
+    assert!(packets[2].ends_with(b"\x04long"), "{packets:?}");
+}

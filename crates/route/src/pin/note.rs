@@ -61,6 +61,9 @@ impl Pins {
                 });
             }
             Effect::UserVariable { name, value: Value::Unknown } => self.user_variable_unknown(name),
+            // NULL keeps the type of the value before.
+            Effect::UserVariable { name, value: Value::Literal(literal) }
+                if literal.eq_ignore_ascii_case("null") && self.is_user_variable_unknown(name) => {}
             Effect::UserVariable { name, .. } if succeeded && self.has(Pin::UserVariable) => {
                 self.user_variable_known(name);
             }

@@ -123,6 +123,7 @@ async fn administrators_kill_idle_sessions_and_those_of_a_user() {
         let (code, _) = error(&mut other, &format!("KILL {}", id(&idle))).await;
         assert_eq!(code, 1095);
         all(&mut chief, &format!("KILL QUERY {}", id(&idle))).await;
+        assert_eq!(value(&mut chief, "SELECT ROW_COUNT()").await, "0");
         assert_eq!(value(&mut idle, "SELECT 1").await, "1");
         all(&mut chief, &format!("KILL {}", id(&idle))).await;
         has_ended(&mut idle).await;

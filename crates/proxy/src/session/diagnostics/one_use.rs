@@ -53,8 +53,9 @@ use crate::session::tracking::TRANSACTION_INFO;
 use crate::session::{Held, Session};
 use route::{OneUse, Pin};
 
-/// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes.
-const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info='CHARACTERISTICS'";
+/// Makes a connection tell what SET TRANSACTION has announced, now and whenever it changes. No literal: MySQL does not
+/// understand the value in one of utf16.
+const TELL_CHARACTERISTICS: &str = "SET session_track_transaction_info=CHARACTERISTICS";
 /// Takes away what is announced, whatever `completion_type` says.
 const TAKE_AWAY: &str = "COMMIT AND NO CHAIN NO RELEASE";
 

@@ -31,6 +31,8 @@ pub(in crate::session) struct Past {
     pub variables: Vec<Box<str>>,
     /// The parts of [`route::OneUse`] that the server is asked for before the connection goes.
     pub unsure: Unsure,
+    /// The last commit that a server reported: MariaDB's `@@last_gtid`.
+    pub last_gtid: Option<Box<str>>,
     pub row_count: i64,
     /// The connection of the last statement: `last_session` and `thread_id` of its [`crate::pool::Origin`].
     pub ran_on: Option<(u32, u64)>,

@@ -188,6 +188,8 @@ impl Session {
             {
                 return true;
             }
+            // CONNECTION_ID() gives this one, IS_USED_LOCK() the thread's own.
+            UnsureLocks::Named(_) if self.belief.state.variable("pseudo_thread_id").is_some() => return true,
             UnsureLocks::Named(names) => names,
         };
         let columns: Vec<String> =

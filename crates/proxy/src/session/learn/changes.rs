@@ -65,7 +65,7 @@ impl Belief {
                 }
                 StateChange::Some => unexplained = true,
                 StateChange::Characteristics(text) => self.learn_characteristics(text),
-                StateChange::Committed(_) => {}
+                StateChange::Committed(gtid) => self.past.last_gtid = Some(gtid.as_str().into()),
             }
         }
         if unexplained && query.runs_text() && may_change_unseen(query, outcome) {

@@ -77,7 +77,11 @@ impl Session {
                     self.belief.learn_variable(held, name, value, tracked(name), outcome)
                 }
                 Effect::Names { .. } | Effect::CharacterSet(_) => self.learn_charset(effect),
-                Effect::UserVariable { name, value: Value::Literal(literal) } => state.set_user_variable(name, literal),
+                Effect::UserVariable { name, value: Value::Literal(literal) }
+                    if !self.belief.pins.is_user_variable_unknown(name) =>
+                {
+                    state.set_user_variable(name, literal);
+                }
                 Effect::UserVariable { name, .. } => {
                     // It stays the session's: NULL with a type is not what a session before has left.
                     if state.has_user_variable(name) {

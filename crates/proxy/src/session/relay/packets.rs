@@ -82,7 +82,9 @@ impl Relay<'_> {
         self.outcome.rows = rows;
         self.outcome.rows_sent += rows.unwrap_or(0);
         let warnings = self.warnings.unwrap_or(ok.warnings);
-        if ok.session_state.is_empty() && warnings == ok.warnings && !self.tracking.has_late() {
+        // MariaDB's may say that it reports, and report nothing.
+        let reports = !ok.session_state.is_empty() || ok.status.contains(Status::SESSION_STATE_CHANGED);
+        if !reports && warnings == ok.warnings && !self.tracking.has_late() {
             return Ok(false);
         }
         self.put_run(run, bytes);

@@ -12,8 +12,8 @@ use crate::http::{self, Ask, Cookies};
 
 /// The key of the API for those who watch.
 pub(crate) const KEY: &str = "a-key-of-the-bench";
-/// How often a thread looks whether it is to end.
-const POLL: Duration = Duration::from_millis(20);
+/// Longest until a thread sees that it is to end.
+const POLL: Duration = Duration::from_millis(200);
 /// People who have the page open.
 const PEOPLE: usize = 20;
 /// The requests of the page's first view, as ui/src/views/now.tsx sends them, and the time between two of a kind.
@@ -124,7 +124,8 @@ fn look(watch: Watch, number: usize, api: SocketAddr, stop: &AtomicBool) -> anyh
             }
             asked += 1;
         }
-        thread::sleep(POLL);
+        let next = due.iter().min().map_or(POLL, |next| next.saturating_duration_since(Instant::now()));
+        thread::sleep(next.min(POLL));
     }
     Ok(asked)
 }

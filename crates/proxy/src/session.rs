@@ -225,19 +225,20 @@ impl Session {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
         let shares = self.may_share(query);
+        let mut own = None;
         if shares {
             attempts.sharing = self.shares_now_or_later(query);
         }
         attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
-            if let Some(own) = attempts.sharing.take_now()
-                && self.run_on_pipeline(query, own, &mut route, &mut fill, &mut attempts).await? == Piped::Over
+            if attempts.sharing == Sharing::Now
+                && self.run_on_pipeline(query, own.take(), &mut route, &mut fill, &mut attempts).await? == Piped::Over
             {
                 return Ok(());
             }
             let mut held = match self.checkout(&route, &mut attempts).await {
                 Ok(held) => held,
-                Err(_) if matches!(attempts.sharing, Sharing::Now(_)) => continue,
+                Err(_) if attempts.sharing == Sharing::Now => continue,
                 Err(refusal) if self.leaves_schema(&refusal) => continue,
                 Err(refusal) => {
                     self.finish(query, End::Refused(attempts.begun, &refusal));
@@ -245,7 +246,7 @@ impl Session {
                 }
             };
             if self.begins_pipeline(query, &held, &attempts) {
-                attempts.sharing = Sharing::Now(Some(held.lease));
+                (attempts.sharing, own) = (Sharing::Now, Some(held.lease));
                 continue;
             }
             if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty() {

@@ -74,7 +74,7 @@ impl Pipeline {
             }
         }
         if inner.sent.len() < before {
-            inner.first_since = Instant::now();
+            inner.note_replies(before - inner.sent.len());
         }
         Ok(taken)
     }

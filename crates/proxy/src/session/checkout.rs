@@ -58,30 +58,24 @@ pub struct Attempts {
     pub(super) in_any_schema: bool,
     /// Whether the statement runs on a pipeline.
     pub(super) sharing: Sharing,
+    /// No connection was at hand.
+    pub(super) has_waited: bool,
     /// When it came to the queue for a connection, if it has left that since.
     queued_since: Option<Instant>,
 }
 
 /// Whether a statement shares its connection with others.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// It runs on a connection of its own.
-    #[default]
     Never,
-    /// It looks for a pipeline now, or begins one on this connection.
-    Now(Option<Lease>),
-    /// It waits for a connection, and goes to a pipeline instead if one begins.
-    Later(Shares),
-}
-
-impl Sharing {
-    /// If it looks for a pipeline now: the connection that becomes one, if any. It runs alone from then on.
-    pub(super) fn take_now(&mut self) -> Option<Option<Lease>> {
-        let Sharing::Now(own) = self else { return None };
-        let own = own.take();
-        *self = Sharing::Never;
-        Some(own)
-    }
+    /// It looks for a pipeline now.
+    Now,
+    /// It may make a pipeline of the connection that it has waited for.
+    Begins,
+    /// The same; and while it waits it goes to a pipeline that begins, where the statement with this number is prepared if there
+    /// is a number.
+    Waits(Option<u32>),
 }
 
 impl Attempts {
@@ -106,6 +100,7 @@ impl Attempts {
             waited_too_long: false,
             in_any_schema: false,
             sharing: Sharing::Never,
+            has_waited: false,
             queued_since: None,
         }
     }
@@ -163,8 +158,9 @@ impl Session {
         if let Some(held) = self.here.held.take() {
             return Ok(held);
         }
-        let user = self.user_lease().await?;
+        let mut user = UserLease::default();
         if self.who.identity.connections_max > 0 {
+            user = Box::pin(self.user_lease()).await?;
             attempts.at = Instant::now();
         }
         let mut first = true;
@@ -264,8 +260,8 @@ impl Session {
         }
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let wait = self.here.cluster.pools.settings().pool.wait;
-        let shares = if let Sharing::Later(shares) = &attempts.sharing { shares.clone() } else { Shares::Never };
-        let waits = Waits { since: attempts.queued_since.take(), shares };
+        attempts.has_waited = true;
+        let waits = Waits { since: attempts.queued_since.take(), shares: self.shares(attempts.sharing) };
         let _shown = self.env.handle.activity.wait(WaitsFor::Connection);
         let leased = tokio::select! {
             biased;
@@ -289,9 +285,19 @@ impl Session {
             Err(LeaseError::QueueFull { waiting }) => Err(Refusal::pool_queue_full(&server.name, waiting)),
             Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
             Err(LeaseError::PipelineBegan { since }) => {
-                (attempts.sharing, attempts.queued_since) = (Sharing::Now(None), Some(since));
+                (attempts.sharing, attempts.queued_since) = (Sharing::Now, Some(since));
                 Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", "the statement runs on a pipeline"))
             }
+        }
+    }
+
+    /// The connection that a statement could share with others while it waits.
+    fn shares(&self, sharing: Sharing) -> Shares {
+        let statement = |id: u32| self.belief.statements.find(id).map(|known| known.prepared.key.clone());
+        match sharing {
+            Sharing::Waits(None) => Shares::Any,
+            Sharing::Waits(Some(id)) => statement(id).map_or(Shares::Never, Shares::Prepared),
+            _ => Shares::Never,
         }
     }
 

@@ -26,7 +26,7 @@ use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::outgoing::{Expected, Outgoing, Purpose};
 use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
-use crate::pool::{Connection, ConnectionEnd, Lease, Shares, UserLease};
+use crate::pool::{Connection, ConnectionEnd, Lease, UserLease};
 use route::Route;
 
 /// Pipelines that a query may be on, one after the other, before it runs on a connection of its own.
@@ -109,29 +109,26 @@ impl Session {
     pub(super) fn shares_now_or_later(&self, query: &Query<'_>) -> Sharing {
         if self.here.cluster.loads.is_quiet() && self.wants_pipelines(query) != Pipelines::Always {
             self.runs_alone(Why::Quiet);
-            return Sharing::Later(Shares::Never);
+            return Sharing::Begins;
         }
-        Sharing::Now(None)
+        Sharing::Now
     }
 
-    /// The connection that a query could share while it waits for one of its own.
-    fn shares_later(&self, query: &Query<'_>) -> Shares {
-        match query.body {
-            Body::Execute(id) => match self.belief.statements.find(id) {
-                // MySQL's keep the types of the last execution.
-                Some(known) if self.belief.is_mariadb() || known.parameters == 0 => {
-                    Shares::Prepared(known.prepared.key.clone())
-                }
-                _ => Shares::Never,
-            },
-            _ => Shares::Any,
+    /// Whether a query goes to a pipeline that begins while it waits for a connection of its own.
+    fn shares_later(&self, query: &Query<'_>) -> Sharing {
+        let Body::Execute(id) = query.body else { return Sharing::Waits(None) };
+        // MySQL's keep the types of the last execution.
+        match self.belief.statements.find(id) {
+            Some(known) if self.belief.is_mariadb() || known.parameters == 0 => Sharing::Waits(Some(id)),
+            _ => Sharing::Begins,
         }
     }
 
     /// Whether the connection that a query has waited for becomes a pipeline: others that wait may share it then.
     #[inline]
     pub(super) fn begins_pipeline(&self, query: &Query<'_>, held: &Held, attempts: &Attempts) -> bool {
-        matches!(attempts.sharing, Sharing::Later(_))
+        attempts.has_waited
+            && matches!(attempts.sharing, Sharing::Begins | Sharing::Waits(_))
             && held.lease.is_waited_for()
             && self.may_begin_pipeline(query, held, attempts)
     }
@@ -159,6 +156,8 @@ impl Session {
         fill: &mut Option<Box<Fill>>,
         attempts: &mut Attempts,
     ) -> Result<Piped, SessionEnd> {
+        // Alone, unless there is no place for it now.
+        attempts.sharing = Sharing::Never;
         let (mut tries, is_own) = (0, own.is_some());
         let (server, place, mut copy, mut answer) = loop {
             let Appended { server, place, copy } =
@@ -166,7 +165,7 @@ impl Session {
                     Ok(appended) => appended,
                     Err(why) => {
                         if !is_own {
-                            attempts.sharing = Sharing::Later(self.shares_later(query));
+                            attempts.sharing = self.shares_later(query);
                         }
                         return Ok(self.runs_alone(why));
                     }

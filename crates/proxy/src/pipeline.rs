@@ -34,8 +34,6 @@ pub const REQUEST_BYTES_MAX: usize = 16 * 1024;
 /// Reads that are sent before the server has answered all of them, and its thread rests. A thread that always finds the next read
 /// keeps its core for a slice of some milliseconds, and others wait for it. Reads behind them lose nothing with the connection.
 const SENT_IN_A_ROW_MAX: usize = 24;
-/// The weight of a reply in the pace of a pipeline: some hundred replies are a tenth of a second of a busy server.
-const NEWEST: f64 = 1.0 / 512.0;
 /// Reads that are over and whose memory a pipeline keeps.
 const SPARE_MAX: usize = 32;
 
@@ -76,8 +74,6 @@ struct Inner {
     untaken: usize,
     /// Since when the server can be working on the first read.
     first_since: Instant,
-    /// The time that a reply takes while more reads wait than may be sent, in microseconds.
-    pace_us: f64,
     /// A read on it is long, or its session has not let the connection go yet: it takes no others.
     has_long: bool,
     /// Wakes the driver.
@@ -102,7 +98,6 @@ impl Pipeline {
             inbox: Vec::new(),
             untaken: 0,
             first_since: Instant::now(),
-            pace_us: 1.0,
             has_long: false,
             driver: None,
             ended: false,
@@ -218,23 +213,6 @@ impl Inner {
 
     fn outstanding(&self) -> usize {
         self.sent.len() + self.waiting.len()
-    }
-
-    /// How long another read would wait here, compared with other pipelines. A server gives its connections unlike parts of its
-    /// time: with equal numbers of reads their sessions would wait unlike times.
-    fn expected_wait(&self) -> f64 {
-        self.outstanding() as f64 * if self.waiting.is_empty() { 1.0 } else { self.pace_us }
-    }
-
-    /// So many replies have come; the first read is another one from now on.
-    fn note_replies(&mut self, replies: usize) {
-        let now = Instant::now();
-        if !self.waiting.is_empty() {
-            let each_us = now.saturating_duration_since(self.first_since).as_secs_f64() * 1e6 / replies as f64;
-            let weight = (replies as f64 * NEWEST).min(0.25);
-            self.pace_us = (self.pace_us + (each_us - self.pace_us) * weight).max(1.0);
-        }
-        self.first_since = now;
     }
 
     /// A read that wants such a connection may be appended. One that is too old returns to the pool when its replies are here, and

@@ -112,30 +112,29 @@ impl Pipelines {
         self.forms.borrow_mut().ran_alone(digest, took, bytes, self.bounds.get().short);
     }
 
-    /// A pipeline for a read: the one where it waits least, or a new one if all have many. `None` if the read has to run
+    /// A pipeline for a read: the one with the fewest outstanding, or a new one if all have many. `None` if the read has to run
     /// on a connection of its own.
     pub fn find(&self, pools: &Rc<Pools>, wanted: &Wanted<'_>) -> Option<Rc<Pipeline>> {
         let bounds = self.bounds.get();
-        let (mut best, mut least, mut open) = (None, f64::INFINITY, 0);
+        let (mut best, mut least, mut open) = (None, usize::MAX, 0);
         let all = self.all.borrow();
         for pipeline in all.iter().filter(|pipeline| pipeline.server == wanted.server.id) {
             let inner = pipeline.inner.borrow();
             open += usize::from(inner.is_open());
-            if inner.takes(wanted, pools) && inner.expected_wait() < least {
-                (best, least) = (Some(pipeline), inner.expected_wait());
+            if inner.outstanding() < least && inner.takes(wanted, pools) {
+                (best, least) = (Some(pipeline), inner.outstanding());
             }
         }
         let best = best.cloned();
         drop(all);
-        let depth = best.as_ref().map_or(usize::MAX, |best| best.inner.borrow().outstanding());
-        if depth >= DEPTH_WANTED
+        if least >= DEPTH_WANTED
             && open < pools.share_for_pipelines(wanted.server, bounds.pipelines)
             && let Some(lease) = take_idle(pools, wanted)
         {
             return Some(self.begin(lease));
         }
         // Sessions that wait for a whole connection get this one when its replies are here.
-        let has_room = depth < pools.settings().pool.wait_max as usize;
+        let has_room = least < pools.settings().pool.wait_max as usize;
         best.filter(|_| has_room && !pools.needs_all(wanted.server))
     }
 

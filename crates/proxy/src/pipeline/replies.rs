@@ -74,7 +74,7 @@ impl Pipeline {
             }
         }
         if inner.sent.len() < before {
-            inner.note_replies(before - inner.sent.len());
+            inner.first_since = Instant::now();
         }
         Ok(taken)
     }

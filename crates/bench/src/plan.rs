@@ -160,16 +160,11 @@ pub(crate) fn plan(load: Load, options: &Options) -> anyhow::Result<Plan> {
         Load::Mysqlslap => slap_points(options, seconds),
         Load::Latency | Load::Connect | Load::Tls | Load::Large => generated(load, options, seconds),
         Load::Pipelines => shared::pipelines(options, seconds),
-        Load::Watched => {
-            contenders = watched::contenders(&options.contenders);
-            notes.extend(left_out(&options.contenders, &contenders, "has no page"));
-            watched::points(options, seconds)
-        }
-        Load::Mix | Load::Pauses => {
+        Load::Mix | Load::Pauses | Load::Watched => {
             server_connections = (load == Load::Pauses).then_some(shared::PAUSES_CONNECTIONS);
             contenders = shared::contenders(load, &options.contenders);
             notes.extend(left_out(&options.contenders, &contenders, "has nothing to show here"));
-            vec![if load == Load::Mix { shared::mix(options, seconds) } else { shared::pauses(options, seconds)? }]
+            shared::points(load, options, seconds)?
         }
         _ => sysbench_points(load, options, seconds),
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Options, Point, WARM_UP, Work, connections, crowd};
+use super::{Options, Point, WARM_UP, Work, connections, crowd, watched};
 use crate::contender::{Build, Kind};
 use crate::generate::{self, Query};
 use crate::load::Load;
@@ -35,11 +35,23 @@ pub(super) fn pipelines(options: &Options, seconds: u32) -> Vec<Point> {
     [("text", Query::Point), ("prepared", Query::Prepared)].into_iter().flat_map(of).collect()
 }
 
+/// The points of `mix`, `pauses` and `watched`.
+///
+/// # Errors
+/// The system allows too few open files.
+pub(super) fn points(load: Load, options: &Options, seconds: u32) -> anyhow::Result<Vec<Point>> {
+    Ok(match load {
+        Load::Mix => vec![mix(options, seconds)],
+        Load::Pauses => vec![pauses(options, seconds)?],
+        _ => watched::points(options, seconds),
+    })
+}
+
 /// Many clients that ask now and then, on few connections to the server.
 ///
 /// # Errors
 /// The system allows too few open files.
-pub(super) fn pauses(options: &Options, seconds: u32) -> anyhow::Result<Point> {
+fn pauses(options: &Options, seconds: u32) -> anyhow::Result<Point> {
     let clients = connections(options, &[PAUSES_CLIENTS]).first().copied().unwrap_or(PAUSES_CLIENTS);
     crowd::check_files(options, clients)?;
     let work =
@@ -48,14 +60,17 @@ pub(super) fn pauses(options: &Options, seconds: u32) -> anyhow::Result<Point> {
 }
 
 /// Short reads among long ones, large replies and kills.
-pub(super) fn mix(options: &Options, seconds: u32) -> Point {
+fn mix(options: &Options, seconds: u32) -> Point {
     let clients = connections(options, &[MIX_CLIENTS]).first().copied().unwrap_or(MIX_CLIENTS);
     let work = generate::Work::steady(clients, Query::Mix, MIX_WARM_UP, seconds);
     point("text", clients.to_string(), work)
 }
 
-/// Those that take part in `mix` and `pauses`, each build of Sqluice with pipelines and without.
+/// Those that take part in `mix` and `pauses`, each build of Sqluice with pipelines and without; and in `watched`.
 pub(super) fn contenders(load: Load, all: &[Kind]) -> Vec<Kind> {
+    if load == Load::Watched {
+        return watched::contenders(all);
+    }
     let takes_part = |kind: &&Kind| match load {
         Load::Mix => matches!(kind, Kind::Direct | Kind::Sqluice(_)),
         _ => kind.multiplexes(),

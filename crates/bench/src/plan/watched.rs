@@ -45,6 +45,10 @@ mod tests {
         let names: Vec<String> = plan.contenders.iter().map(Kind::name).collect();
         assert_eq!(names, ["sqluice", "sqluice 20 pages", "sqluice digests"]);
         assert_eq!(plan.points.len(), 1);
-        assert!(plan.notes.iter().any(|note| note.contains("direct, which has no page")), "{:?}", plan.notes);
+        assert!(
+            plan.notes.iter().any(|note| note.contains("direct, which has nothing to show here")),
+            "{:?}",
+            plan.notes
+        );
     }
 }

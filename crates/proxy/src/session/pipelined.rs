@@ -151,32 +151,23 @@ impl Session {
     pub(super) async fn run_on_pipeline(
         &mut self,
         query: &Query<'_>,
-        mut own: Option<Lease>,
+        own: Option<Lease>,
         route: &mut Route,
         fill: &mut Option<Box<Fill>>,
         attempts: &mut Attempts,
     ) -> Result<Piped, SessionEnd> {
         // Alone, unless there is no place for it now.
+        let is_own = own.is_some();
         attempts.sharing = Sharing::Never;
-        let (mut tries, is_own) = (0, own.is_some());
-        let (server, place, mut copy, mut answer) = loop {
-            let Appended { server, place, copy } =
-                match self.append_to_pipeline(query, own.take(), route, fill.as_deref(), attempts) {
-                    Ok(appended) => appended,
-                    Err(why) => {
-                        if !is_own {
-                            attempts.sharing = self.shares_later(query);
-                        }
-                        return Ok(self.runs_alone(why));
-                    }
-                };
-            let answer = poll_fn(|cx| place.poll_answer(cx)).await;
-            tries += 1;
-            // It is as short as it was before the one ahead of it was long.
-            if answer != Answer::Alone(Why::BehindLong) || tries >= TRIES_MAX {
-                break (server, place, copy, answer);
+        let asked = self.ask_pipelines(query, own, route, fill.as_deref(), attempts).await;
+        let (Appended { server, place, mut copy }, mut answer) = match asked {
+            Ok(asked) => asked,
+            Err(why) => {
+                if !is_own {
+                    attempts.sharing = self.shares_later(query);
+                }
+                return Ok(self.runs_alone(why));
             }
-            self.here.end_load();
         };
         if answer == Answer::Long {
             answer = match Box::pin(self.wait_for_long(server, &place)).await {
@@ -220,6 +211,31 @@ impl Session {
                 self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                 Ok(Piped::Over)
             }
+        }
+    }
+
+    /// Asks for the first news of a query on a pipeline; on another one, if a read ahead of it was long.
+    ///
+    /// # Errors
+    /// Why it has to run on a connection of its own.
+    async fn ask_pipelines(
+        &mut self,
+        query: &Query<'_>,
+        mut own: Option<Lease>,
+        route: &Route,
+        fill: Option<&Fill>,
+        attempts: &mut Attempts,
+    ) -> Result<(Appended, Answer), Why> {
+        let mut tries = 0;
+        loop {
+            let appended = self.append_to_pipeline(query, own.take(), route, fill, attempts)?;
+            let answer = poll_fn(|cx| appended.place.poll_answer(cx)).await;
+            tries += 1;
+            // It is as short as it was before the one ahead of it was long.
+            if answer != Answer::Alone(Why::BehindLong) || tries >= TRIES_MAX {
+                return Ok((appended, answer));
+            }
+            self.here.end_load();
         }
     }
 

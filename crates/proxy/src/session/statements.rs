@@ -212,6 +212,7 @@ impl ClientStatements {
 
     /// The same, to be changed.
     pub fn find_mut(&mut self, id: u32) -> Option<&mut ClientStatement> {
+        let id = if id == LAST_PREPARED { self.last_prepared? } else { id };
         self.known.as_mut()?.get_mut(&id)
     }
 

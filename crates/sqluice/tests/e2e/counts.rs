@@ -203,3 +203,36 @@ async fn code_of_now_finds_the_counts_of_its_session() {
         }
     }
 }
+
+/// Reads on a pipeline are several sessions' at once: none of them is the last one there.
+#[tokio::test]
+async fn code_finds_no_counts_of_others_behind_a_pipeline() {
+    for family in families() {
+        let servers = crate::parity::lone(family).await;
+        let front = crate::support::Front::start(servers, |setup| {
+            setup.proxy = "workers = 1".into();
+            setup.pool = "max_connections_per_server = 1".into();
+            setup.listener = "pipelines = \"always\"".into();
+        })
+        .await;
+        let mut one = front.client().await;
+        all(&mut one, "DROP DATABASE IF EXISTS e2e_piped").await;
+        all(&mut one, "CREATE DATABASE e2e_piped").await;
+        let mut one = within(&front, "e2e_piped").await;
+        run_each(&mut one, "CREATE TABLE r (n INT); INSERT INTO r VALUES (1), (2), (3), (4), (5), (6)").await;
+        all(&mut one, "CREATE FUNCTION how_many() RETURNS INT READS SQL DATA RETURN FOUND_ROWS()").await;
+        let mut two = within(&front, "e2e_piped").await;
+        for _ in 0..3 {
+            all(&mut one, "SELECT n FROM r LIMIT 3").await;
+            all(&mut two, "SELECT n FROM r LIMIT 5").await;
+            assert_eq!(value(&mut one, "SELECT how_many()").await, "3", "{family:?}");
+            all(&mut one, "SELECT n FROM r LIMIT 3").await;
+            all(&mut two, "SELECT n FROM r LIMIT 5").await;
+            all(&mut one, "SELECT n FROM r LIMIT 2").await;
+            all(&mut two, "SELECT n FROM r LIMIT 4").await;
+            assert_eq!(value(&mut one, "SELECT how_many()").await, "2", "{family:?}");
+        }
+        let shared = front.metrics().await.sum("sqluice_pipelined_reads_total", &[]);
+        assert!(shared >= 18.0, "{family:?}: {shared} reads were on a pipeline");
+    }
+}

@@ -23,7 +23,8 @@ impl Session {
         kept: bool,
     ) {
         let origin = &held.lease.origin;
-        self.belief.past.ran_on = Some((origin.last_session, origin.thread_id));
+        // Others run on a pipeline, too, and nobody is the last one there.
+        self.belief.past.ran_on = (!outcome.pipelined).then_some((origin.last_session, origin.thread_id));
         if query.runs_text() {
             self.learn_past(query, outcome, kept);
             self.belief.learn_insert_id(held, query, outcome);

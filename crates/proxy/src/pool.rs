@@ -206,7 +206,7 @@ impl Pools {
         server: &ServerView,
         wanted: &ConnectionNeeds,
         wait: Duration,
-        waits: &Waits,
+        waits: Waits,
     ) -> Result<Lease, LeaseError> {
         let pool = self.server(server.id, &server.name);
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
@@ -223,7 +223,8 @@ impl Pools {
                     drop(connection);
                     pool.stats.closed.add_one();
                 }
-                Grant::Permit | Grant::Pipeline => {}
+                Grant::Pipeline { since } => return Err(LeaseError::PipelineBegan { since }),
+                Grant::Permit => {}
             }
         }
         self.open(&pool, server, wanted).await
@@ -289,11 +290,12 @@ impl Pools {
         pool: &Rc<ServerPool>,
         wanted: &ConnectionNeeds,
         wait: Duration,
-        waits: &Waits,
+        waits: Waits,
     ) -> Result<Grant, LeaseError> {
         let settings = self.settings();
         let waiting = pool.quota.waiting();
-        if waiting >= settings.pool.wait_max as usize {
+        // One that has left the queue for a pipeline finds its place again.
+        if waits.since.is_none() && waiting >= settings.pool.wait_max as usize {
             return Err(LeaseError::QueueFull { waiting });
         }
         let (waiter, granted) = Waiter::new(wanted, waits);
@@ -302,7 +304,6 @@ impl Pools {
         let mut ticket = Ticket::new(self.clone(), pool.clone(), granted);
         self.shared.ask_others(self.worker, pool.id);
         match tokio::time::timeout(wait.saturating_sub(since.elapsed()), &mut ticket.granted).await {
-            Ok(Ok(Grant::Pipeline)) => Err(LeaseError::PipelineBegan { since }),
             Ok(Ok(grant)) => Ok(grant),
             Ok(Err(_)) | Err(_) => {
                 self.worker_stats.wait_timeouts.add_one();

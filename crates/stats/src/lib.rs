@@ -112,7 +112,7 @@ pub struct WorkerStats {
     pub pinned: Labelled<Counter>,
     /// Routes taken, by reason.
     pub routes: Labelled<Counter>,
-    /// Reads that had a connection of their own although they may share one, by reason ([`UNPIPELINED`]).
+    /// Reads that may share a connection and found none to share, by reason ([`UNPIPELINED`]).
     pub unpipelined: Labelled<Counter>,
     /// Statements waiting for a view that has what they need.
     pub holding: Gauge,

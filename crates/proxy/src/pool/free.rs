@@ -55,7 +55,7 @@ impl Pools {
             match waiter.grant.send(Grant::Connection(connection)) {
                 Ok(()) => return,
                 Err(Grant::Connection(back)) => connection = back,
-                Err(Grant::Permit | Grant::Pipeline) => return,
+                Err(Grant::Permit | Grant::Pipeline { .. }) => return,
             }
         }
         if self.cluster_is_short() {

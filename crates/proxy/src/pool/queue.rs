@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::{Connection, ConnectionNeeds, Key, Origin, Pools, ServerPool, StatementKey};
 
 /// A statement's place in the queue, as its session says it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct Waits {
     /// When it came to the queue, if it has left it since.
     pub since: Option<Instant>,
@@ -18,10 +18,9 @@ pub struct Waits {
 }
 
 /// The connection that a statement could share with others, if one with its state becomes a pipeline.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub enum Shares {
     /// None.
-    #[default]
     Never,
     /// Any.
     Any,
@@ -43,11 +42,11 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn new(wanted: &ConnectionNeeds, waits: &Waits) -> (Waiter, oneshot::Receiver<Grant>) {
+    pub(super) fn new(wanted: &ConnectionNeeds, waits: Waits) -> (Waiter, oneshot::Receiver<Grant>) {
         let (grant, granted) = oneshot::channel();
         let since = waits.since.unwrap_or_else(Instant::now);
         let (key, state, login) = (wanted.key.clone(), wanted.state.fingerprint(), wanted.login);
-        (Waiter { key, since, grant, shares: waits.shares.clone(), state, login }, granted)
+        (Waiter { key, since, grant, shares: waits.shares, state, login }, granted)
     }
 
     /// It could share this connection.
@@ -70,8 +69,10 @@ pub(super) enum Grant {
     Connection(Box<Connection>),
     /// The right to open one.
     Permit,
-    /// A connection has become a pipeline that the statement may share.
-    Pipeline,
+    /// A connection has become a pipeline that the statement may share; it came to the queue at this moment.
+    Pipeline {
+        since: Instant,
+    },
 }
 
 /// A place in the queue. A permit that was not taken, because the session ended or its time was over, goes to the
@@ -110,7 +111,7 @@ impl Drop for Ticket {
         match self.granted.try_recv() {
             Ok(Grant::Connection(connection)) => self.pools.put(&self.pool, connection),
             Ok(Grant::Permit) => self.pools.permit_free(&self.pool),
-            Ok(Grant::Pipeline) | Err(_) => {}
+            Ok(Grant::Pipeline { .. }) | Err(_) => {}
         }
     }
 }

@@ -118,7 +118,7 @@ impl ServerPool {
         *waiters = left;
         for waiter in called {
             // One that is gone is not called.
-            let _ = waiter.grant.send(Grant::Pipeline);
+            let _ = waiter.grant.send(Grant::Pipeline { since: waiter.since });
         }
         self.tell_oldest(&waiters);
     }

@@ -269,7 +269,7 @@ impl Session {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
-            leased = self.here.cluster.pools.lease(server, &wanted, wait, &waits) => leased,
+            leased = self.here.cluster.pools.lease(server, &wanted, wait, waits) => leased,
         };
         match leased {
             Ok(lease) if lease.origin.logged_in < self.who.identity.login => {

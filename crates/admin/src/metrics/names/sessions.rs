@@ -60,7 +60,7 @@ pub(in super::super) const UNPIPELINED: Metric = metric(
     "sqluice_unpipelined_reads_total",
     MetricKind::Counter,
     &["reason"],
-    "Reads that may share a backend connection and had one of their own, by reason.",
+    "Reads that may share a backend connection and found none to share, by reason. While they wait for one of their own they may come to share one.",
 );
 pub(in super::super) const ROUTES: Metric =
     metric("sqluice_routes_total", MetricKind::Counter, &["reason"], "Routes taken, by reason.");

@@ -37,7 +37,7 @@ impl Session {
         if has_blocks && let Some(texts) = self.belief.messages_by_block(&kept) {
             return texts;
         }
-        let Some(error) = &past.error else { return vec![self.belief.warn_again(&kept)] };
+        let Some(error) = &past.error else { return self.belief.warn_again(&kept) };
         if kept.len() <= 1 || !may_count(query) {
             return vec![format!("SIGNAL {}", condition(error))];
         }
@@ -80,20 +80,25 @@ impl Belief {
         Some(Refusal::like_server(code, state, message))
     }
 
-    /// A statement that leaves as many warnings as the last one did: the very one, if there was one.
-    fn warn_again(&self, kept: &[Row]) -> String {
+    /// Statements that leave as many warnings as the last one did: the very one, if there was one. Errors of a statement
+    /// that did not fail are those that GET DIAGNOSTICS has added.
+    fn warn_again(&self, kept: &[Row]) -> Vec<String> {
+        let errors = kept.iter().filter(|row| is_error(row)).count().min(ERRORS_MAX);
         // With `max_error_count` servers count more messages than they keep.
-        if self.past.warning_count == 1
+        let count = usize::from(self.past.warning_count).saturating_sub(errors);
+        if count == 1
             && let [row] = kept
             && let Some(message) = self.message_of(row)
         {
-            return format!("SIGNAL {}", condition(&Refusal { sqlstate: *b"01000", ..message }));
+            return vec![format!("SIGNAL {}", condition(&Refusal { sqlstate: *b"01000", ..message }))];
         }
-        match self.past.warning_count {
+        let mut texts = vec![match count {
             // Messages go with the next statement that names a table.
             0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
-            count => format!("DO {}", warnings(usize::from(count))),
-        }
+            count => format!("DO {}", warnings(count)),
+        }];
+        texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), errors));
+        texts
     }
 }
 

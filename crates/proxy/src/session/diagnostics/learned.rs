@@ -61,8 +61,12 @@ impl Session {
     /// Questions there go by the connection that the session kept for the statement, if it did.
     fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
+        // GET DIAGNOSTICS of a condition that is not there counts as a statement that failed.
+        let no_condition = query.statement.kind == Kind::Diagnostics && outcome.warnings > 0;
         let past = &mut self.belief.past;
-        if !keeps_count {
+        if keeps_count && no_condition {
+            (past.row_count, past.row_count_is_here) = (-1, false);
+        } else if !keeps_count {
             // COM_PING changes no rows.
             (past.row_count, past.row_count_is_here) = (outcome.row_count(), outcome.status_behind.is_some());
         } else if let Some(before) = outcome.row_count_before {
@@ -226,9 +230,12 @@ fn resignals(statement: &sql::Statement) -> bool {
 
 /// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.
 pub(in crate::session) fn may_name_tables(statement: &sql::Statement) -> bool {
-    use Kind::{Account, Administration, Call, Compound, Definition, Handler, Lock, Show};
+    use Kind::{Account, Administration, Call, Compound, Definition, Handler, Lock, PreparedText, Show};
     statement.asks.contains(Asks::STORED_FUNCTIONS)
-        || matches!(statement.kind, Account | Administration | Call | Compound | Definition | Handler | Lock | Show)
+        || matches!(
+            statement.kind,
+            Account | Administration | Call | Compound | Definition | Handler | Lock | PreparedText | Show
+        )
 }
 
 /// Whether a request holds this number, in digits or as a binary parameter.

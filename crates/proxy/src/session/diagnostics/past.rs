@@ -130,7 +130,7 @@ impl Session {
         // A statement that may leave messages or take them away must find them.
         let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
             || self.belief.is_mariadb()
-                && (may_show(statement) || self.belief.past.has_messages() && may_ask(statement))
+                && (may_show(statement) || self.belief.past.has_messages() && may_name_tables(statement))
             || self.belief.is_mariadb() && statement.effects.iter().any(tells_older_messages);
         if needs_messages && !self.has_messages_on(&connection.origin) {
             let is_own = self.belief.past.signal.is_some() && self.belief.past.has_messages();
@@ -269,11 +269,6 @@ fn with_added(before: Option<Vec<u8>>, shown: Vec<u8>, capabilities: Capabilitie
     let rows = super::read_back::rows(&shown, 3, capabilities).ok()?;
     let added = rows.iter().skip(known).map(|row| row.iter().map(|value| value.as_deref().unwrap_or_default()));
     added.map(Iterator::collect::<Vec<&[u8]>>).try_fold(before, |reply, row| super::read_back::with_row(reply, &row))
-}
-
-/// Whether a statement, or an EXECUTE of what it prepares, may find the messages or take them away.
-fn may_ask(statement: &sql::Statement) -> bool {
-    statement.kind == Kind::PreparedText || may_name_tables(statement)
 }
 
 /// Whether code that a statement runs may show the messages that its connection has, be they another session's.

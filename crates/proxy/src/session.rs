@@ -3,6 +3,7 @@
 
 mod admission;
 mod any_schema;
+mod attempts;
 mod begin;
 mod belief;
 mod binlog;
@@ -68,9 +69,9 @@ use stats::digests::CacheSaid;
 
 use crate::error::{Refusal, SessionEnd};
 use ::policy::Verdict;
+use attempts::{Attempts, Sharing};
 use belief::Belief;
 use cache::CacheDecision;
-use checkout::{Attempts, Sharing};
 use client::{Client, Request};
 use cluster_session::{ClusterSession, Held};
 use count::End;

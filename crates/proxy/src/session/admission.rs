@@ -12,7 +12,7 @@ use net::client::Cause;
 use sql::{Kind, Statement};
 use wire::errno;
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::cluster_session::ClusterSession;
 use super::relay::RelayError;
 use super::{Held, Session};

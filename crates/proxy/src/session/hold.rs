@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use facts::view::View;
 
 use super::Session;
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::cluster_session::ClusterSession;
 use crate::error::Refusal;
 use crate::sessions::WaitsFor;

@@ -11,7 +11,7 @@ use facts::view::ServerId;
 use sql::{Access, Effect, Kind, TransactionStep, Why};
 use wire::{Status, errno};
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::client::Request;
 use super::cluster_session::ClusterSession;
 use super::proof::{Answer, Proof};

@@ -13,8 +13,9 @@ use wire::command::Command;
 use wire::exchange::{Exchange, Expect};
 use wire::{Capabilities, Status};
 
+use super::attempts::{Attempts, Sharing};
 use super::cache::Fill;
-use super::checkout::{Attempts, Choice, Sharing};
+use super::checkout::Choice;
 use super::diagnostics::found_rows::is_of_nothing;
 use super::kill::{KILL_WAIT, Kill};
 use super::prepare_again::StatementOnPipeline;

@@ -24,7 +24,7 @@ use wire::binlog::{CHECKSUM_BYTES, Event, EventKind};
 use wire::codec::{Malformed, Write};
 use wire::command::Command;
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::cluster_session::ClusterSession;
 use super::lost::Lost;
 use super::query::Query;

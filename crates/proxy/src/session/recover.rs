@@ -10,7 +10,7 @@ use facts::view::ServerId;
 
 use wire::{Status, errno};
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::client::Request;
 use super::lost::Lost;
 use super::query::Query;

@@ -8,7 +8,7 @@ use sql::{Asks, Kind};
 use wire::command::Command;
 use wire::errno;
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::checksum::Checksum;
 use super::client::Request;
 use super::diagnostics::learned::holds_number;

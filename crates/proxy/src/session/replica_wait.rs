@@ -7,7 +7,7 @@ use facts::view::{ServerId, View};
 use wire::command::Command;
 use wire::exchange::Expect;
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::environment::Environment;
 use super::{Held, Session};
 use crate::outgoing::Outgoing;

@@ -11,7 +11,7 @@ use wire::exchange::{Advance, Event, Exchange, Expect};
 use wire::reply::ServerError;
 use wire::{errno, packet};
 
-use super::checkout::Attempts;
+use super::attempts::Attempts;
 use super::client::Request;
 use super::local::Answered;
 use super::query::Query;

@@ -72,15 +72,17 @@ impl<'a> Lane<'a> {
         for server in [world.direct(), world.cluster().primary()] {
             server.sql(&fill_text(LIBRARY, index)).context("the lane's own schema")?;
             server.sql(&fill_text(&administrator(world.family()), index)).context("the lane's administrator")?;
-            if world.family() == Family::MySql {
-                // `clean` needs the first, and Sqluice reads user variables by the second.
-                let to = lab::APP_USER;
-                let grants = format!(
+            let to = lab::APP_USER;
+            let grants = match world.family() {
+                // `clean` needs the first, Sqluice reads user variables by the second, and BINLOG needs the third.
+                Family::MySql => format!(
                     "GRANT XA_RECOVER_ADMIN ON *.* TO {to};\n\
-                     GRANT SELECT ON performance_schema.user_variables_by_thread TO {to};"
-                );
-                server.sql(&grants).context("privileges")?;
-            }
+                     GRANT SELECT ON performance_schema.user_variables_by_thread TO {to};\n\
+                     GRANT BINLOG_ADMIN ON *.* TO {to};"
+                ),
+                Family::MariaDb => format!("GRANT BINLOG REPLAY ON *.* TO {to};"),
+            };
+            server.sql(&grants).context("privileges")?;
         }
         if cached || world.family() == Family::MariaDb {
             // The cache goes by the definitions of tables and views. MariaDB shows views and defaults to who may read them.

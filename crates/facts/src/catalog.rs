@@ -168,7 +168,7 @@ impl Catalog {
     /// A function in a package may set the package's variables, which keep their values for the session.
     pub fn function_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
         if schema.is_some_and(|package| self.packages.contains(&package.to_lowercase())) {
-            return Leaves::all();
+            return Leaves::OF_UNKNOWN_CODE;
         }
         named(&self.function_leaves, schema, name).fold(Leaves::empty(), |all, leaves| all | *leaves)
     }
@@ -176,7 +176,7 @@ impl Catalog {
     /// State that a procedure may leave; one that is not known may leave anything.
     pub fn procedure_leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
         let all = named(&self.procedure_leaves, schema, name).copied().reduce(Leaves::union);
-        all.filter(|_| self.functions_complete).unwrap_or(Leaves::all())
+        all.filter(|_| self.functions_complete).unwrap_or(Leaves::OF_UNKNOWN_CODE)
     }
 
     /// The results of earlier statements that a function or procedure may ask for. One that is not known may ask for any, unless

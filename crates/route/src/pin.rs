@@ -65,6 +65,8 @@ pins! {
     Savepoint = "savepoint",
     /// NEXTVAL() was called, or LASTVAL() asked for: the connection remembers what each sequence gave it last.
     Sequence = "sequence",
+    /// BINLOG: the connection replays events until it is closed.
+    BinlogEvents = "binlog_events",
 }
 
 /// State that a server keeps until a statement uses it up; [`Pin::NextStatement`] holds while there is some.

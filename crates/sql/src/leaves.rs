@@ -17,6 +17,12 @@ bitflags! {
         const SEQUENCES = 1 << 1;
         /// System variables, a role, handlers and the locks of tables and of the server: only the connection knows them.
         const UNREPORTED = 1 << 2;
+        /// What BINLOG makes of a connection: one that replays events, for good. Only there do further events follow; a number
+        /// of SET insert_id goes with the next statement; and no reset ends it (seen with MariaDB 10.11 and MySQL 9.7).
+        const EVENTS = 1 << 3;
+        /// Whatever code may leave whose text is not known. Events are not among it: to replay them takes a right that
+        /// applications do not have.
+        const OF_UNKNOWN_CODE = Self::USER_LOCKS.bits() | Self::SEQUENCES.bits() | Self::UNREPORTED.bits();
     }
 }
 
@@ -56,7 +62,8 @@ fn of_words(body: &str) -> Leaves {
         match () {
             () if is("get_lock") => leaves |= Leaves::USER_LOCKS,
             () if is("nextval") => leaves |= Leaves::SEQUENCES,
-            () if is("execute") => leaves |= Leaves::all(),
+            () if is("execute") => leaves |= Leaves::OF_UNKNOWN_CODE,
+            () if is("binlog") && !before.eq_ignore_ascii_case("show") => leaves |= Leaves::EVENTS,
             () if is("role") && before.eq_ignore_ascii_case("set") => leaves |= Leaves::UNREPORTED,
             () => {}
         }
@@ -115,6 +122,12 @@ mod tests {
         ] {
             assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
         }
+    }
+
+    #[test]
+    fn bodies_that_replay_events_are_found() {
+        assert_eq!(Leaves::of_body("BEGIN BINLOG 'x'; END"), Leaves::EVENTS);
+        assert_eq!(Leaves::of_body("SHOW BINLOG EVENTS LIMIT 1"), Leaves::empty());
     }
 
     #[test]

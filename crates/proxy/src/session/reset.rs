@@ -254,8 +254,9 @@ impl Session {
         // MariaDB (10.11) takes the XA transaction from the connection, but not all of it: no table of InnoDB can be read
         // there any more (1031), and the locks outlive the transaction's end. A connection that is closed leaves it whole.
         let may_have_xa = self.belief.is_mariadb() && (pins.has(Pin::Transaction) || pins.has(Pin::Xa));
+        let replays_events = pins.has(Pin::BinlogEvents);
         let cleaning = async {
-            if may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
+            if replays_events || may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
                 return Ok(false);
             }
             reset_connection(connection, &self.env.worker).await.map(|()| true)

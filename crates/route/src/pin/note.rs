@@ -86,6 +86,9 @@ impl Pins {
         if leaves.contains(Leaves::UNREPORTED) {
             self.ran_unread();
         }
+        if leaves.contains(Leaves::EVENTS) {
+            self.put(Pin::BinlogEvents, true);
+        }
     }
 
     /// GET_LOCK() may have taken this lock; servers count how often.

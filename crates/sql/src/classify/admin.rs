@@ -2,6 +2,7 @@
 
 use super::Classifier;
 use crate::effect::{Effect, Value, Victim};
+use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
 use crate::statement::{Asks, Kind, Why};
 use crate::text;
@@ -29,6 +30,7 @@ impl Classifier<'_> {
         }
         // BINLOG replays events through this very session.
         if self.cursor.at(W::Binlog) {
+            self.leaves(Leaves::EVENTS);
             self.may_change_session();
         }
         self.plain(Kind::Administration, Why::Administration);

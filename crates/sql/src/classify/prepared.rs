@@ -30,7 +30,7 @@ impl Classifier<'_> {
             return self.unknown();
         }
         let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
-        let leaves = text.as_ref().map_or(Leaves::all(), |text| self.leaves_of(text.as_bytes()));
+        let leaves = text.as_ref().map_or(Leaves::OF_UNKNOWN_CODE, |text| self.leaves_of(text.as_bytes()));
         let leaves = self.possible(leaves);
         self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves });
         self.scan();
@@ -39,7 +39,7 @@ impl Classifier<'_> {
     /// The state that the execution of a text may leave on its connection.
     fn leaves_of(&self, text: &[u8]) -> Leaves {
         if self.nesting >= NESTING_MAX {
-            return Leaves::all();
+            return Leaves::OF_UNKNOWN_CODE;
         }
         let mut classifier = Classifier::new(text, self.cursor.dialect(), self.functions);
         classifier.nesting = self.nesting + 1;
@@ -115,7 +115,7 @@ impl Classifier<'_> {
             _ => {
                 self.primary(Why::Unknown);
                 self.accounts = true;
-                self.leaves(Leaves::all());
+                self.leaves(Leaves::OF_UNKNOWN_CODE);
                 self.asks_in_code(Asks::all());
                 self.effect(Effect::ExecuteText { name: String::new() });
                 self.may_change_session();

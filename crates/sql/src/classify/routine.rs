@@ -51,7 +51,7 @@ impl Classifier<'_> {
         let (leaves, asks) = match &names {
             [Some(name), None] => of(None, name),
             [Some(schema), Some(name)] => of(Some(schema), name),
-            _ => (Leaves::all(), Asks::all()),
+            _ => (Leaves::OF_UNKNOWN_CODE, Asks::all()),
         };
         self.leaves(leaves);
         self.asks_in_code(asks);

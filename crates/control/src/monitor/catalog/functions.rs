@@ -126,11 +126,11 @@ impl Routines {
             self.packages.insert(key.1.clone());
             // Bodies that name it may call what is in it.
             self.asks.insert(key.clone(), ALL_RESULTS);
-            self.procedure_leaves.insert(key, Leaves::all());
+            self.procedure_leaves.insert(key, Leaves::OF_UNKNOWN_CODE);
             return;
         }
         // A body that the monitor user is not shown may hold anything, unless a function declares that it only reads.
-        let unseen = if procedure || !is_believed(&text("ACCESS")) { Leaves::all() } else { Leaves::empty() };
+        let unseen = if procedure || !is_believed(&text("ACCESS")) { Leaves::OF_UNKNOWN_CODE } else { Leaves::empty() };
         if procedure {
             self.procedure_leaves.insert(key.clone(), Leaves::empty());
         }
@@ -320,7 +320,10 @@ mod tests {
         let of = |name: &str| routines.procedure_leaves[&("app".to_owned(), name.to_owned())];
         assert_eq!(of("p"), Leaves::USER_LOCKS);
         assert_eq!(of("q"), Leaves::USER_LOCKS | Leaves::SEQUENCES);
-        assert_eq!((of("plain"), of("hidden"), of("uses")), (Leaves::empty(), Leaves::all(), Leaves::all()));
+        assert_eq!(
+            (of("plain"), of("hidden"), of("uses")),
+            (Leaves::empty(), Leaves::OF_UNKNOWN_CODE, Leaves::OF_UNKNOWN_CODE)
+        );
         let f = ("app".to_owned(), "f".to_owned());
         assert_eq!(routines.functions[&f], RoutineAccess::Writes);
         assert_eq!(routines.function_leaves[&f], Leaves::USER_LOCKS);

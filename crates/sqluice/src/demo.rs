@@ -149,6 +149,10 @@ fn hello(address: &str, background: &Background, servers: &Servers) -> Vec<Strin
         hello.push(format!("page:     http://{admin}/   key: {}", servers.key()));
         hello.push(format!("metrics:  http://{admin}/metrics"));
     }
+    if let Some(console) = background.console_address() {
+        let (ip, port, key) = (console.ip(), console.port(), servers.key());
+        hello.push(format!("console:  {client} -h {ip} -P {port} -u admin -p{key} -e 'SHOW TABLES'"));
+    }
     hello.push(format!("config:   {}", servers.config_path().display()));
     hello
 }

@@ -384,6 +384,8 @@ fn the_demo_runs_without_an_error_and_leaves_nothing_behind() {
     assert!(told.contains("all 3 servers have the same data"), "{told}");
     assert!(told.contains(&format!("-u {} -p{}", lab::APP_USER, lab::APP_PASSWORD)), "{told}");
     assert!(told.contains("page:     http://127.0.0.1:") && told.contains("/   key: "), "{told}");
+    let console = told.lines().find(|line| line.starts_with("console:  ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(console.contains(" -u admin -p") && console.ends_with("-e 'SHOW TABLES'"), "{console}");
     for replica in ["db2", "db3"] {
         let total = told.lines().find(|line| line.starts_with(&format!("  {replica} (replica): "))).unwrap();
         assert!(!total.contains(": 0 reads"), "{total}");

@@ -104,7 +104,8 @@ impl Servers {
     pub(super) fn config(&self, port: u16) -> anyhow::Result<config::Config> {
         let mut text = format!(
             "[listener.{LISTENER}]\naddress = \"127.0.0.1:{port}\"\ncluster = \"{CLUSTER}\"\n\n\
-             [proxy]\ndigests_max = 2000\n\n[admin]\naddress = \"127.0.0.1:0\"\nkey = \"{}\"\n\n\
+             [proxy]\ndigests_max = 2000\n\n[admin]\naddress = \"127.0.0.1:0\"\n\
+             sql_address = \"127.0.0.1:0\"\nkey = \"{}\"\n\n\
              [events]\nqueries = \"all\"\n\n[history]\npath = \"history.sqlite\"\n\n\
              [cluster.{CLUSTER}]\nkind = \"replication\"\n\
              monitor = {{ user = \"{MONITOR_USER}\", password = \"{MONITOR_PASSWORD}\" }}\n\

@@ -33,6 +33,7 @@ pub struct Background {
 struct Facts {
     addresses: BTreeMap<Arc<str>, String>,
     admin_address: Option<SocketAddr>,
+    console_address: Option<SocketAddr>,
     stats: stats::Workers,
     published: PublishedClusters,
 }
@@ -62,6 +63,11 @@ impl Background {
     /// Where metrics and health are served.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.facts.admin_address
+    }
+
+    /// Where the SQL console is.
+    pub fn console_address(&self) -> Option<SocketAddr> {
+        self.facts.console_address
     }
 
     /// The counters of the workers.
@@ -129,6 +135,7 @@ async fn serve(config: Config, mut inbox: mpsc::Receiver<Order>, started: &block
     let facts = Facts {
         addresses: running.addresses(),
         admin_address: running.admin_address(),
+        console_address: running.console_address(),
         stats: running.stats(),
         published: running.published().clone(),
     };

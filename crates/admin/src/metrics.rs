@@ -225,6 +225,8 @@ fn servers(page: &mut Page, shared: &Shared) {
     counter(page, WRITES, |stats| &stats.writes);
     counter(page, ERRORS, |stats| &stats.errors);
     counter(page, RETRIES, |stats| &stats.retries);
+    counter(page, SERVER_SENT_BYTES, |stats| &stats.sent_bytes);
+    counter(page, SERVER_RECEIVED_BYTES, |stats| &stats.received_bytes);
     counter(page, PIPELINED, |stats| &stats.pipelined);
     let mut outstanding = family(page, PIPELINED_NOW);
     for ((cluster, server), sum) in &sums {

@@ -30,6 +30,10 @@ pub struct ServerStats {
     pub writes: Counter,
     /// Replies that were errors of the server's own.
     pub errors: Counter,
+    /// Bytes of statements sent, with the heads of their packets; those of session state that went along do not count.
+    pub sent_bytes: Counter,
+    /// Bytes of replies to them.
+    pub received_bytes: Counter,
     /// Reads that shared a connection with reads of other sessions.
     pub pipelined: Counter,
     /// Such reads whose replies are outstanding.

@@ -15,7 +15,7 @@ use crate::metrics::{self, MetricKind};
 use crate::shared::Shared;
 
 /// The metrics that have a history: those that answer where the load, the time and the trouble were.
-const KEPT: [&str; 42] = [
+const KEPT: [&str; 44] = [
     "sqluice_sessions",
     "sqluice_requests_total",
     "sqluice_logins_total",
@@ -51,6 +51,8 @@ const KEPT: [&str; 42] = [
     "sqluice_server_writes_total",
     "sqluice_server_errors_total",
     "sqluice_server_retries_total",
+    "sqluice_server_sent_bytes_total",
+    "sqluice_server_received_bytes_total",
     "sqluice_server_connections",
     "sqluice_server_latency_seconds_sum",
     "sqluice_server_latency_seconds_count",

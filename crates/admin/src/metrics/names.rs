@@ -166,6 +166,8 @@ pub const METRICS: &[Metric] = &[
     WRITES,
     ERRORS,
     RETRIES,
+    SERVER_SENT_BYTES,
+    SERVER_RECEIVED_BYTES,
     PIPELINED,
     PIPELINED_NOW,
     OPENED,

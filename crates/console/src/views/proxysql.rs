@@ -106,6 +106,8 @@ pub(super) const VIEWS: &[View] = &[
 
 /// A number that Sqluice does not count.
 const UNCOUNTED: u16 = 0;
+/// A statement that takes longer is one of `Slow_queries`: the default of ProxySQL's `mysql-long_query_time`.
+const SLOW_US: u64 = 1_000_000;
 
 /// Numbers in place of ProxySQL's hostgroups: of the cluster with number n in the order of names, 2n is its primary and 2n + 1 has its
 /// other servers.
@@ -175,8 +177,8 @@ fn connection_pool(gathered: &Gathered) -> Vec<Row> {
                 UNCOUNTED,
                 sum(stats, |s| &s.reads) + sum(stats, |s| &s.writes),
                 UNCOUNTED,
-                UNCOUNTED,
-                UNCOUNTED,
+                sum(stats, |s| &s.sent_bytes),
+                sum(stats, |s| &s.received_bytes),
                 probe.unwrap_or(0),
             ]);
         }
@@ -241,7 +243,8 @@ fn global(gathered: &Gathered) -> Vec<Row> {
         counts.values().map(|counts| pick(counts).get()).sum()
     };
     let refused = workers.iter().flat_map(|w| w.refused_clients.iter()).map(|(_, count)| count.get()).sum::<u64>();
-    let backend_us = servers.iter().map(|s| s.latency_us.snapshot().sum()).fold(0, u64::saturating_add);
+    let mut times = stats::Snapshot::default();
+    servers.iter().for_each(|server| times.merge(&server.latency_us.snapshot()));
     let sessions = &gathered.sessions;
     let signed = |level: i64| u64::try_from(level).unwrap_or(0);
     let failures = sum(workers, |w| &w.login_failures);
@@ -256,7 +259,12 @@ fn global(gathered: &Gathered) -> Vec<Row> {
         ("Server_Connections_connected", signed(level(&servers, |s| &s.used) + level(&servers, |s| &s.idle))),
         ("Server_Connections_created", sum(&servers, |s| &s.opened)),
         ("Questions", sum(workers, |w| &w.requests)),
-        ("Backend_query_time_nsec", backend_us.saturating_mul(1_000)),
+        ("Slow_queries", times.count() - times.count_at_most(SLOW_US)),
+        ("Queries_frontends_bytes_recv", sum(workers, |w| &w.received_bytes)),
+        ("Queries_frontends_bytes_sent", sum(workers, |w| &w.sent_bytes)),
+        ("Queries_backends_bytes_recv", sum(&servers, |s| &s.received_bytes)),
+        ("Queries_backends_bytes_sent", sum(&servers, |s| &s.sent_bytes)),
+        ("Backend_query_time_nsec", times.sum().saturating_mul(1_000)),
         ("ConnPool_get_conn_failure", sum(workers, |w| &w.wait_timeouts)),
         ("MySQL_Thread_Workers", workers.len() as u64),
         ("generated_error_packets", sum(workers, |w| &w.own_errors)),
@@ -307,6 +315,24 @@ mod tests {
         assert_eq!(apart("[::1]:3306"), ("::1".into(), Some(3306)));
         assert_eq!(apart("unix:/run/mysqld.sock"), ("/run/mysqld.sock".into(), None));
         assert_eq!(apart("localhost"), ("localhost".into(), None));
+    }
+
+    #[test]
+    fn statements_above_a_second_are_slow_and_bytes_of_servers_are_summed() {
+        let shared = crate::testing::shared("");
+        let server = shared.sources.workers[0].server(&"main".into(), &"a".into());
+        [900_000, 1_300_000, 60_000_000].into_iter().for_each(|time_us| server.latency_us.record(time_us));
+        server.sent_bytes.add(70);
+        server.received_bytes.add(4_000);
+        let rows = global(&Gathered::nothing(&shared));
+        for (name, value) in [
+            ("Slow_queries", "2"),
+            ("Queries_backends_bytes_sent", "70"),
+            ("Queries_backends_bytes_recv", "4000"),
+            ("Backend_query_time_nsec", "62200000000"),
+        ] {
+            assert!(rows.contains(&row![name, value]), "{name}: {rows:?}");
+        }
     }
 
     #[test]

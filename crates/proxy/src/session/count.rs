@@ -239,6 +239,8 @@ impl Session {
         if outcome.error.is_some() {
             stats.errors.add_one();
         }
+        stats.sent_bytes.add(query.request.packets.len() as u64);
+        stats.received_bytes.add(outcome.reply_bytes);
         let time_us = stats::micros(took);
         stats.latency_us.record(time_us);
         let ran = Ran {

@@ -106,6 +106,43 @@ async fn views(family: Family) {
     kills(&front, &mut sql, client).await;
 }
 
+/// The statements of `proxysql_exporter`, which reads each value as a text or a number and none as NULL.
+#[tokio::test]
+async fn an_exporter_for_proxysql_gets_a_value_for_each_metric() {
+    let (front, database) = (start(Family::MariaDb, "").await, "e2e_console_exporter");
+    let mut sql = console(&front).await;
+    let mut client = front.client().await;
+    all(&mut client, &format!("CREATE DATABASE IF NOT EXISTS {database}")).await;
+    let received = "SELECT sum(Bytes_data_recv) FROM stats_mysql_connection_pool";
+    let before = number(&mut sql, received).await;
+    all(&mut client, "SELECT REPEAT('x', 50000)").await;
+    client.ping().await.unwrap();
+    let grown = number(&mut sql, received).await - before;
+    assert!((50_000..60_000).contains(&grown), "{grown}");
+    let pool = "SELECT hostgroup, srv_host, srv_port, * FROM stats_mysql_connection_pool";
+    let clients = "SELECT COUNT(cli_host) as connection_count, cli_host FROM stats_mysql_processlist GROUP BY cli_host";
+    let detailed = "SELECT user, db, cli_host, hostgroup, COUNT(*) as count from stats_mysql_processlist group by user, \
+                    db, cli_host, hostgroup";
+    for (text, columns, rows) in [
+        ("SELECT Variable_Name, Variable_Value FROM stats_mysql_global", 2, 20..100),
+        (pool, 17, 3..4),
+        (clients, 2, 1..2),
+        ("SELECT username, frontend_connections FROM stats_mysql_users", 2, 1..2),
+        (detailed, 5, 1..2),
+        ("select Variable_Name, Variable_Value  from stats_memory_metrics", 2, 3..100),
+    ] {
+        let result = sql.query_one(text).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(result.columns.len(), columns, "{text}");
+        assert!(rows.contains(&result.rows.len()), "{text}: {} rows", result.rows.len());
+        let nulls = result.rows.iter().flatten().filter(|value| value.is_none()).count();
+        assert_eq!(nulls, 0, "{text}");
+    }
+    let known = "'Active_Transactions', 'Client_Connections_aborted', 'Client_Connections_connected', \
+                 'Client_Connections_created', 'Client_Connections_non_idle', 'ProxySQL_Uptime', 'Questions', 'Slow_queries'";
+    let counted = format!("SELECT count(*) FROM stats_mysql_global WHERE Variable_Name IN ({known})");
+    assert_eq!(number(&mut sql, &counted).await, 8);
+}
+
 /// Drivers may prepare statements, with parameters of their own types.
 #[tokio::test]
 async fn statements_are_prepared_and_executed_with_parameters() {

@@ -26,6 +26,18 @@ pub(in super::super) const RETRIES: Metric = metric(
     &["cluster", "server"],
     "Statements tried again on another server because this one was lost.",
 );
+pub(in super::super) const SERVER_SENT_BYTES: Metric = metric(
+    "sqluice_server_sent_bytes_total",
+    MetricKind::Counter,
+    &["cluster", "server"],
+    "Bytes of statements that the server ran, before encryption and compression; session state does not count.",
+);
+pub(in super::super) const SERVER_RECEIVED_BYTES: Metric = metric(
+    "sqluice_server_received_bytes_total",
+    MetricKind::Counter,
+    &["cluster", "server"],
+    "Bytes of the server's replies to them, before encryption and compression.",
+);
 pub(in super::super) const PIPELINED: Metric = metric(
     "sqluice_pipelined_reads_total",
     MetricKind::Counter,

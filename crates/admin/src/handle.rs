@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use ::history::Grown;
 use config::Config;
 use tokio::sync::oneshot;
 
 use super::error::StartError;
-use super::history;
+use super::history::{self, Growth};
 use super::listener::{self, Bound};
 use super::metrics;
 use super::router;
 use super::secured::AdminTls;
+use super::sessions::Later;
 use super::shared::{Shared, Sources};
 
 /// The running admin listener. Dropping it without [`AdminHandle::shutdown`] stops it as well.
@@ -83,6 +85,11 @@ impl AdminHandle {
         move || metrics::render(&shared)
     }
 
+    /// The growth of digests, for comparisons with the past.
+    pub fn growth(&self) -> Arc<dyn Growth> {
+        Arc::new(KeptGrowth(self.shared.clone()))
+    }
+
     /// Says that the process takes no new clients: `/readyz` fails from now on, all else goes on.
     pub fn drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
@@ -104,6 +111,21 @@ impl AdminHandle {
                 tracing::error!("a thread of the admin listener panicked");
             }
         }
+    }
+}
+
+/// The history of this process, if it is kept.
+struct KeptGrowth(Arc<Shared>);
+
+impl Growth for KeptGrowth {
+    fn grown(&self) -> Later<Result<Grown, String>> {
+        let shared = self.0.clone();
+        Box::pin(async move {
+            match shared.history.get() {
+                Some(keeper) => keeper.grown().await,
+                None => Err("there is no history: set path in [history]".to_owned()),
+            }
+        })
     }
 }
 

@@ -10,6 +10,8 @@ use std::sync::mpsc::Sender;
 use history::{Grown, History};
 use tokio::sync::oneshot;
 
+use crate::sessions::Later;
+
 pub(crate) use thread::start;
 
 /// The history of the process.
@@ -18,6 +20,12 @@ pub(crate) struct Keeper {
     path: PathBuf,
     orders: Sender<KeeperOrder>,
     figures: Arc<KeeperFigures>,
+}
+
+/// The growth of digests since the history's last look at them, for those who compare the present with the past.
+pub trait Growth: Send + Sync {
+    /// Asks for it; the error says why there is none.
+    fn grown(&self) -> Later<Result<Grown, String>>;
 }
 
 /// The figures of the history itself.

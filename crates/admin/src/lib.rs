@@ -40,6 +40,7 @@ pub use self::digests::ask_digests;
 pub use self::error::StartError;
 pub use self::explain::{Explain, Explained, Explainer};
 pub use self::handle::{AdminHandle, start};
+pub use self::history::Growth;
 pub use self::listener::{Bound, bind};
 pub use self::metrics::{METRICS, Metric, MetricKind};
 pub use self::secured::AdminTls;

@@ -108,8 +108,12 @@ impl Run {
             attach_history(connection, self.gathered.settings.history())?;
         }
         for view in views {
-            if let Rows::Of(rows) = view.rows {
-                insert(connection, view, rows(&self.gathered))?;
+            match view.rows {
+                Rows::Of(rows) => insert(connection, view, rows(&self.gathered))?,
+                Rows::Compared(rows) => {
+                    insert(connection, view, rows(&self.gathered).map_err(FillError::History)?)?;
+                }
+                Rows::History => {}
             }
         }
         Ok(())

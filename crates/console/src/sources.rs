@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use admin::{Clusters, Sessions, Status};
+use admin::{Clusters, Growth, Sessions, Status};
 use cache::Store;
 use config::Config;
 use events::{Admin, Events};
@@ -28,6 +28,8 @@ pub struct Sources {
     pub sessions: Arc<dyn Sessions>,
     /// All that is known of the clusters.
     pub status: Arc<dyn Status>,
+    /// The growth of digests since the history's last look at them.
+    pub growth: Arc<dyn Growth>,
 }
 
 /// The state that all connections share.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use admin::{Clusters, Kill, Later, Sessions, Status};
+use admin::{Clusters, Growth, Kill, Later, Sessions, Status};
 use cache::{Bounds, Store};
 use config::Config;
 use facts::sessions::SessionFacts;
+use history::Grown;
 use stats::WorkerStats;
 use stats::digests::NoDigests;
 
@@ -49,6 +50,7 @@ fn state(more: &str) -> Shared {
         events,
         sessions: Arc::new(NoSessions),
         status: Arc::new(NoClusters),
+        growth: Arc::new(NoGrowth),
     };
     Shared::new(&config(more), None, sources)
 }
@@ -88,6 +90,14 @@ impl Sessions for NoSessions {
 
     fn relieve(&self, _: usize, _: bool) -> Later<Result<facts::sessions::Relieved, String>> {
         Box::pin(async { Err("there is one worker".to_owned()) })
+    }
+}
+
+struct NoGrowth;
+
+impl Growth for NoGrowth {
+    fn grown(&self) -> Later<Result<Grown, String>> {
+        Box::pin(async { Err("there is no history: set path in [history]".to_owned()) })
     }
 }
 

@@ -7,6 +7,7 @@ mod live;
 mod proxysql;
 mod proxysql_config;
 mod proxysql_digests;
+mod regressions;
 mod state;
 
 use self::gather::Gathered;
@@ -43,6 +44,8 @@ pub(crate) enum Need {
     Digests,
     /// The sessions.
     Sessions,
+    /// The growth of digests since the history's last look at them.
+    Growth,
 }
 
 /// Where rows come from.
@@ -50,6 +53,8 @@ pub(crate) enum Need {
 pub(crate) enum Rows {
     /// The state of the moment.
     Of(fn(&Gathered) -> Vec<Row>),
+    /// The state of the moment and the file of history; the error is for the client.
+    Compared(fn(&Gathered) -> Result<Vec<Row>, String>),
     /// The file of history, which SQLite reads by itself.
     History,
 }
@@ -65,6 +70,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static View> {
         state::VIEWS,
         live::VIEWS,
         costs::VIEWS,
+        regressions::VIEWS,
         proxysql::VIEWS,
         proxysql_digests::VIEWS,
         proxysql_config::VIEWS,

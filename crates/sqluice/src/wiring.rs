@@ -240,9 +240,7 @@ fn operate(
     let operator_tls = OperatorTls::new(config)?;
     let plans = Arc::new(Plans::new(config, links));
     let control = control::start(config, links, proxy.stats())?;
-    let start = |bound| console_start::start(bound, config, operator_tls.of_console(), proxy, &control, events);
-    let console = console.map(start).transpose()?;
-    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console, operator_tls, plans }) };
+    let Some(bound) = bound else { return Ok(Operated { control, admin: None, console: None, operator_tls, plans }) };
     let sources = Sources {
         workers: proxy.stats(),
         digests: proxy.digests(),
@@ -255,6 +253,9 @@ fn operate(
         explainer: Some(plans.clone()),
     };
     let admin = admin::start(bound, config, operator_tls.of_http(), sources)?;
+    let tls = operator_tls.of_console();
+    let start = |bound| console_start::start(bound, config, tls, proxy, &control, events, admin.growth());
+    let console = console.map(start).transpose()?;
     Ok(Operated { control, admin: Some(admin), console, operator_tls, plans })
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use admin::ask_digests;
 use facts::sessions::SessionFacts;
+use history::Grown;
 use stats::digests::{DigestReport, Order, merge};
 
 use super::{Need, View};
@@ -17,13 +18,15 @@ pub(crate) struct Gathered {
     pub(crate) digests: DigestReport,
     /// The sessions, if a view needs them.
     pub(crate) sessions: Vec<SessionFacts>,
+    /// The growth of digests since the history's last look, if a view needs it; or why there is none.
+    pub(crate) grown: Result<Option<Grown>, String>,
 }
 
 impl Gathered {
     /// Asks for nothing: views of digests and sessions have no rows.
     pub(crate) fn nothing(shared: &Arc<Shared>) -> Gathered {
         let digests = DigestReport::default();
-        Gathered { shared: shared.clone(), settings: shared.settings(), digests, sessions: Vec::new() }
+        Gathered { shared: shared.clone(), settings: shared.settings(), digests, sessions: Vec::new(), grown: Ok(None) }
     }
 
     /// Asks for what these views need, and for nothing else.
@@ -34,6 +37,10 @@ impl Gathered {
             false => DigestReport::default(),
         };
         let sessions = if needs(Need::Sessions) { shared.sources.sessions.list().await } else { Vec::new() };
-        Gathered { shared: shared.clone(), settings: shared.settings(), digests, sessions }
+        let grown = match needs(Need::Growth) {
+            true => shared.sources.growth.grown().await.map(Some),
+            false => Ok(None),
+        };
+        Gathered { shared: shared.clone(), settings: shared.settings(), digests, sessions, grown }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
+use admin::Growth;
 use anyhow::Context as _;
 use config::{Address, Config};
 use console::{ConsoleHandle, Sources};
@@ -30,6 +31,7 @@ pub(super) fn start(
     proxy: &Proxy,
     control: &ControlHandle,
     events: &Arc<Events>,
+    growth: Arc<dyn Growth>,
 ) -> anyhow::Result<ConsoleHandle> {
     let sources = Sources {
         workers: proxy.stats(),
@@ -38,6 +40,7 @@ pub(super) fn start(
         events: events.clone(),
         sessions: Arc::new(OperatedSessions(proxy.operator())),
         status: control.status(),
+        growth,
     };
     console::start(bound, config, sources, Some(tls)).context("cannot start the SQL console")
 }

@@ -1,11 +1,13 @@
 //! Regressions: an index is dropped, a new statement comes, and both are found.
 
 use lab::Family;
-use net::query::Client;
+use net::client::Target;
+use net::query::{self, Client, Limits};
 use serde_json::{Value, json};
+use wire::auth::Credential;
 
 use crate::statements;
-use crate::support::{Front, all, families, http_send, http_with, run, until};
+use crate::support::{Front, SOON, all, families, http_send, http_with, run, until, value};
 
 const KEY: &str = "open sesame";
 const BY_INDEX: &str = "SELECT v FROM regression WHERE k = ?";
@@ -48,7 +50,7 @@ async fn dropped_index(family: Family) {
     drop(front);
     let path = folder.path().join("history.sqlite").display().to_string();
     let front = Front::start(servers, |setup| {
-        setup.admin = format!("key = \"{KEY}\"");
+        setup.admin = format!("sql_address = \"127.0.0.1:0\"\nkey = \"{KEY}\"");
         setup.cluster += "\nfailover = \"off\"";
         setup.more = format!("[history]\npath = \"{path}\"\n");
     })
@@ -90,6 +92,23 @@ async fn dropped_index(family: Family) {
     command.arg(front.folder().join("sqluice.toml"));
     let out = run(command, "").await.output();
     assert!(out.lines().any(|line| line.starts_with("slower ") && line.ends_with(BY_INDEX)), "{out}");
+    the_console_shows_the_same(&front, before, after).await;
+}
+
+async fn the_console_shows_the_same(front: &Front, before: u64, after: u64) {
+    let target = Target::plain(front.address_of("console").parse().unwrap(), SOON);
+    let login = query::login("admin", Credential::password(KEY));
+    let mut sql = Client::connect(&target, login, Limits { timeout: SOON, ..Limits::default() }).await.unwrap();
+    let of = |text: &str, change: &str, column: &str| {
+        let row = format!("mark_text = 'deploy 7' AND change = '{change}' AND text = '{text}'");
+        format!("SELECT {column} FROM regressions WHERE {row}")
+    };
+    let slower = of(BY_INDEX, "slower", "before_time_us_p95 || '-' || time_us_p95 || '-' || (factor >= 3)");
+    assert_eq!(value(&mut sql, &slower).await, format!("{before}-{after}-1"));
+    let new = of("SELECT id FROM regression WHERE id = ? FOR UPDATE", "new", "before_statements IS NULL");
+    assert_eq!(value(&mut sql, &new).await, "1");
+    let same = "SELECT count(*) FROM regressions WHERE text = 'SELECT SLEEP(?) AS same'";
+    assert_eq!(value(&mut sql, same).await, "0");
 }
 
 #[tokio::test]

@@ -7,6 +7,10 @@ use crate::condition::Condition;
 
 /// Most bytes of lines that are kept.
 const BYTES_MAX: usize = 4 << 20;
+/// Most bytes of lines of failures that are kept beyond.
+const FAILURES_BYTES_MAX: usize = 512 << 10;
+/// Parts of the lines of failed queries and of refused logins.
+const FAILURES: [&str; 2] = ["\"error\":{", "\"ok\":false"];
 
 /// The last lines, bounded by their bytes.
 #[derive(Debug, Default)]
@@ -16,6 +20,9 @@ pub struct Recent(Mutex<Kept>);
 struct Kept {
     blocks: VecDeque<Block>,
     bytes: usize,
+    /// Lines of failures from older blocks: who looks for one does not find it pushed out by queries that went well.
+    failures: VecDeque<Box<str>>,
+    failures_bytes: usize,
 }
 
 /// Lines that were written together.
@@ -68,6 +75,7 @@ impl Recent {
         while kept.bytes > BYTES_MAX && kept.blocks.len() > 1 {
             let Some(gone) = kept.blocks.pop_front() else { break };
             kept.bytes -= gone.lines.len();
+            kept.keep_failures(&gone);
         }
     }
 
@@ -82,6 +90,18 @@ impl Recent {
 }
 
 impl Kept {
+    fn keep_failures(&mut self, gone: &Block) {
+        let text = std::str::from_utf8(&gone.lines).unwrap_or_default();
+        for line in text.lines().filter(|line| FAILURES.iter().any(|part| line.contains(part))) {
+            self.failures_bytes += line.len();
+            self.failures.push_back(line.into());
+        }
+        while self.failures_bytes > FAILURES_BYTES_MAX {
+            let Some(line) = self.failures.pop_front() else { break };
+            self.failures_bytes -= line.len();
+        }
+    }
+
     fn newest(&self, limit: usize, condition: &Condition) -> Tail {
         let mut lines: Vec<Box<str>> = Vec::new();
         for block in self.blocks.iter().rev() {
@@ -91,6 +111,8 @@ impl Kept {
                 break;
             }
         }
+        let failures = self.failures.iter().rev().filter(|line| condition.holds(line));
+        lines.extend(failures.take(limit - lines.len()).cloned());
         lines.reverse();
         Tail { lines, newest: self.blocks.back().map_or(0, |block| block.last), missed: 0 }
     }
@@ -165,6 +187,23 @@ mod tests {
         let tail = recent.tail(Some(1), 1, &Condition::default());
         assert_eq!((numbers(&tail), tail.newest), (vec!["2,\"to\":8"], 8));
         assert_eq!(numbers(&recent.tail(Some(8), 9, &Condition::default())), ["9"]);
+    }
+
+    #[test]
+    fn failures_outlive_the_queries_after_them() {
+        let recent = Recent::default();
+        recent.keep(1, 3, b"{\"seq\":1}\n{\"seq\":2,\"error\":{\"code\":1062}}\n{\"seq\":3,\"ok\":false}\n");
+        (4..10).for_each(|number| recent.keep(number, number, "x".repeat(1 << 20).as_bytes()));
+        let failed = Condition::parse("error.code=1062").unwrap();
+        assert_eq!(numbers(&recent.tail(None, 9, &failed)), ["2,\"error\":{\"code\":1062}"]);
+        let refused = Condition::parse("ok=false").unwrap();
+        assert_eq!(numbers(&recent.tail(None, 9, &refused)), ["3,\"ok\":false"]);
+        assert_eq!(recent.tail(Some(3), 9, &failed).lines.len(), 0, "who follows gets no line twice");
+        let long = format!("{{\"seq\":10,\"error\":{{\"text\":\"{}\"}}}}\n", "x".repeat(200 << 10));
+        (10..13).for_each(|number| recent.keep(number, number, long.as_bytes()));
+        (13..20).for_each(|number| recent.keep(number, number, "x".repeat(1 << 20).as_bytes()));
+        let kept = recent.tail(None, 9, &Condition::parse("seq>0").unwrap());
+        assert_eq!(kept.lines.len(), 2, "their bytes are bounded");
     }
 
     #[test]

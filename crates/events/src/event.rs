@@ -47,6 +47,8 @@ pub struct Client {
     pub cluster: Arc<str>,
     /// Its connection is encrypted.
     pub tls: bool,
+    /// The program, by the client's own word.
+    pub program: Option<Arc<str>>,
 }
 
 /// The kind of event.

@@ -31,6 +31,8 @@ struct Line<'a> {
     listener: &'a str,
     cluster: &'a str,
     tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    program: Option<&'a str>,
     #[serde(flatten)]
     body: Fields<'a>,
 }
@@ -154,6 +156,7 @@ impl Event {
             listener: &client.listener,
             cluster: &client.cluster,
             tls: client.tls,
+            program: client.program.as_deref(),
             body,
         };
         put(&line, out);

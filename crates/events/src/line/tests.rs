@@ -14,6 +14,7 @@ fn client() -> Arc<Client> {
         listener: "main".into(),
         cluster: "shop".into(),
         tls: true,
+        program: Some("cron".into()),
     })
 }
 
@@ -58,7 +59,7 @@ fn a_query_without_its_literals() {
     assert_eq!(
         written(Body::Query(query()), Shows::Form),
         "{\"v\":1,\"seq\":3,\"ts\":\"2023-11-14T22:13:20.000500Z\",\"node\":\"n1\",\"kind\":\"query\",\"session\":12,\
-         \"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\"cluster\":\"shop\",\"tls\":true,\
+         \"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\"cluster\":\"shop\",\"tls\":true,\"program\":\"cron\",\
          \"schema\":\"shop\",\"command\":\"COM_QUERY\",\"digest\":\"00000000000000ab\",\
          \"form\":\"INSERT INTO t VALUES (...)\",\"answered_by\":\"server\",\"server\":\"db1\",\"role\":\"primary\",\
          \"route_reason\":\"write\",\"error\":{\"code\":1062,\"sqlstate\":\"23000\"},\"rows_sent\":0,\
@@ -88,7 +89,7 @@ fn a_refused_query_and_a_refused_login() {
     assert!(
         login.ends_with(
             "\"kind\":\"login\",\"session\":12,\"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\
-             \"cluster\":\"shop\",\"tls\":true,\"ok\":false,\"reason\":\"wrong password\\n\",\
+             \"cluster\":\"shop\",\"tls\":true,\"program\":\"cron\",\"ok\":false,\"reason\":\"wrong password\\n\",\
              \"times\":{\"total\":9}}\n"
         ),
         "{login}"

@@ -46,6 +46,7 @@ pub(super) fn client(handle: &SessionHandle, listener: &ListenerShared, user: Ar
         listener: listener.name.clone(),
         cluster: listener.cluster.name.clone(),
         tls,
+        program: handle.login().and_then(|login| login.program),
     })
 }
 

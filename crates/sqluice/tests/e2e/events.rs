@@ -129,6 +129,7 @@ async fn check(family: Family) {
         ("role", "replica".into()),
         ("rows_sent", 0.into()),
         ("tls", false.into()),
+        ("program", "sqluice".into()),
     ] {
         assert_eq!(select[field], value, "{field} of {select}");
     }

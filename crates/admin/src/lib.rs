@@ -49,7 +49,7 @@ use self::shared::Shared;
 pub use self::shared::{ResultCache, Sources};
 pub use self::status::{
     ChangeFigures, ChannelReport, ClusterStatus, Clusters, Diagnosis, Figures, JournalLine, LineKind, Lines,
-    ServerFigures, ServerReport, Status,
+    ServerFigures, ServerReport, Severity, StateChange, Status,
 };
 pub use self::steering::{Answer, Busy, Steering};
 

@@ -91,7 +91,7 @@ const ENDPOINTS: &[Endpoint] = &[
         method: "get",
         path: "/changes",
         role: Role::View,
-        summary: "Orders of operators and readings of the configuration, the newest first",
+        summary: "Orders of operators, readings of the configuration and changes of clusters' state, the newest first",
         query: &[LIMIT],
         body: NONE,
         answer: || get(changes::list),

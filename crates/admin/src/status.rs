@@ -31,8 +31,46 @@ pub trait ClusterStatus: Send + Sync {
     /// Lines of its journal, oldest first; of more than `limit` the newest.
     fn journal(&self, which: Lines, limit: usize) -> Vec<JournalLine>;
 
+    /// The newest changes of primary, roles, health and diagnoses since the start, oldest first.
+    fn state_changes(&self) -> Vec<StateChange>;
+
     /// Changes whenever the journal gets a line.
     fn journal_changes(&self) -> watch::Receiver<u64>;
+}
+
+/// A change of a cluster's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// When the monitor saw it.
+    pub at: SystemTime,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The server it concerns.
+    pub server: Option<Arc<str>>,
+    /// In words.
+    pub text: String,
+}
+
+/// How much a change matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// All is well.
+    Info,
+    /// Something is not as it should be.
+    Warn,
+    /// Traffic is concerned.
+    Error,
+}
+
+impl Severity {
+    /// The word of the API.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warn => "warn",
+            Severity::Error => "error",
+        }
+    }
 }
 
 /// A choice of lines of a journal.

@@ -10,7 +10,7 @@ use stats::digests::NoDigests;
 use tokio::sync::{oneshot, watch};
 
 use super::shared::{ResultCache, Sources};
-use super::status::{ClusterStatus, Clusters, Figures, JournalLine, Lines, Status};
+use super::status::{ClusterStatus, Clusters, Figures, JournalLine, Lines, StateChange, Status};
 use facts::command::Command;
 
 use super::steering::{Answer, Busy, Steering};
@@ -60,6 +60,7 @@ pub(super) struct OneCluster {
     pub(super) published: Published,
     pub(super) figures: Figures,
     pub(super) journal: Vec<JournalLine>,
+    pub(super) changes: Vec<StateChange>,
 }
 
 impl OneCluster {
@@ -69,6 +70,7 @@ impl OneCluster {
             published: Published::new(name),
             figures: Figures::default(),
             journal: Vec::new(),
+            changes: Vec::new(),
         }
     }
 }
@@ -94,6 +96,10 @@ impl ClusterStatus for OneCluster {
         let mut newest: Vec<JournalLine> = self.journal.iter().rev().filter(of_run).take(limit).cloned().collect();
         newest.reverse();
         newest
+    }
+
+    fn state_changes(&self) -> Vec<StateChange> {
+        self.changes.clone()
     }
 
     fn journal_changes(&self) -> watch::Receiver<u64> {

@@ -88,6 +88,8 @@ pub struct Event {
     pub server: Option<Arc<str>>,
     /// In words.
     pub text: String,
+    /// A primary, a role, a health or a diagnosis changed. The journal does not have it.
+    pub is_state: bool,
 }
 
 /// How much an event matters.

@@ -314,6 +314,9 @@ impl Watched {
             Level::Warn => tracing::warn!(cluster, server, "{text}"),
             Level::Error => tracing::error!(cluster, server, "{text}"),
         }
+        if event.is_state {
+            self.status.note_change(event);
+        }
     }
 
     /// Servers to read accounts and dictionaries from: the primary first, then what is up.

@@ -2,12 +2,13 @@
 
 mod shown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use admin::{Answer, ChangeFigures, ServerReport};
+use admin::{Answer, ChangeFigures, ServerReport, Severity, StateChange};
 use cluster::diagnosis::Diagnosis;
+use cluster::driver::{Event, Level};
 use cluster::observation::FailureClass;
 use facts::command::Command;
 use facts::published::Published;
@@ -31,6 +32,7 @@ pub(crate) struct ClusterStatus {
     /// Where commands go to; the cluster's task answers them.
     pub(crate) commands: mpsc::Sender<PendingCommand>,
     figures: Mutex<Figures>,
+    changes: Mutex<VecDeque<StateChange>>,
 }
 
 /// A command for a cluster's task, and where the answer goes.
@@ -39,6 +41,8 @@ pub(crate) struct PendingCommand {
     pub(crate) answer: oneshot::Sender<Answer>,
 }
 
+/// Changes of state that are remembered. The log has all of them.
+const STATE_CHANGES_MAX: usize = 500;
 /// Commands that wait for the cluster's task.
 const COMMANDS_MAX: usize = 16;
 
@@ -145,11 +149,31 @@ impl ClusterStatus {
             journal: Journal::new(name),
             commands,
             figures: Mutex::default(),
+            changes: Mutex::default(),
         };
         (Arc::new(status), heard)
     }
 
     pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers a change of a role, a health or a diagnosis.
+    pub(crate) fn note_change(&self, event: &Event) {
+        let severity = match event.level {
+            Level::Info => Severity::Info,
+            Level::Warn => Severity::Warn,
+            Level::Error => Severity::Error,
+        };
+        let (server, text) = (event.server.clone(), event.text.clone());
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if changes.len() == STATE_CHANGES_MAX {
+            changes.pop_front();
+        }
+        changes.push_back(StateChange { at: SystemTime::now(), severity, server, text });
+    }
+
+    fn changes(&self) -> Vec<StateChange> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }

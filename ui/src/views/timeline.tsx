@@ -17,10 +17,12 @@ interface Entry {
     text: string;
 }
 
+const SEVERITIES: Record<string, Entry['tag']> = { info: 'good', warn: 'warn', error: 'bad' };
+
 export function Timeline() {
     const [filter, setFilter] = useSetting('f');
     const [kind, setKind] = useSetting('kind', 'most');
-    const changes = useLook('/changes?limit=500', 5_000);
+    const changes = useLook('/changes?limit=2000', 5_000);
     const marks = useLook('/marks?from=-30d&limit=200', 5_000);
     const clusters = useLook('/clusters', 5_000);
     const names: string = (clusters.data?.clusters ?? []).map((cluster: any) => cluster.name).join(' ');
@@ -43,7 +45,8 @@ export function Timeline() {
     const [text, setText] = useState('');
     const entries: Entry[] = [
         ...journal.map((line: any): Entry => ({ at: line.at_ms, order: line.number, kind: line.kind === 'step' || line.kind === 'done' ? 'step' : 'decision', tag: KINDS[line.kind] ?? 'dim', who: [line.cluster, line.server].filter(Boolean).join(' '), text: `${line.kind === 'decision' ? '' : line.kind + ': '}${line.text}` })),
-        ...(changes.data?.changes ?? []).map((change: any): Entry => ({
+        ...(changes.data?.changes ?? []).filter((change: any) => change.kind === 'state').map((change: any): Entry => ({ at: change.at_ms, order: 1e9, kind: 'state', tag: SEVERITIES[change.severity] ?? 'dim', who: change.cluster, text: change.text })),
+        ...(changes.data?.changes ?? []).filter((change: any) => change.kind !== 'state').map((change: any): Entry => ({
             at: change.at_ms,
             order: 1e9,
             kind: change.kind === 'login' ? 'login' : change.kind !== 'order' ? 'config' : /"dry_run":true/.test(change.order) ? 'look' : 'order',
@@ -72,7 +75,7 @@ export function Timeline() {
         <>
             <div class="bar-of-tools">
                 <Filter value={filter} hint="text, server, role" onChange={setFilter} />
-                <Choice label="show" value={kind} options={[['most', 'what changed something'], ['all', 'everything'], ['decision', 'decisions'], ['step', 'steps'], ['order', 'orders'], ['config', 'configuration'], ['mark', 'marks'], ['login', 'logins of this page']]} onChange={setKind} />
+                <Choice label="show" value={kind} options={[['most', 'what changed something'], ['all', 'everything'], ['state', 'state of servers'], ['decision', 'decisions'], ['step', 'steps'], ['order', 'orders'], ['config', 'configuration'], ['mark', 'marks'], ['login', 'logins of this page']]} onChange={setKind} />
                 <form class="acts" onSubmit={mark}>
                     <input id="mark" placeholder="deploy 7" aria-label="Text of a mark" maxLength={200} value={text} onInput={event => setText(event.currentTarget.value)} />
                     <Act role="operate" onClick={() => text.trim() && mark(new Event('submit'))}>

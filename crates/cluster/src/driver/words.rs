@@ -21,10 +21,10 @@ impl Driver {
                         Some(old) => format!("primary is {}, after {}", name(new), name(old)),
                         None => format!("primary is {}", name(new)),
                     };
-                    self.log(Level::Info, Some(name(new).into()), text);
+                    self.tell(Level::Info, Some(name(new).into()), text);
                 }
                 (Some(old), None) => {
-                    self.log(Level::Error, Some(name(old).into()), format!("primary {} is lost", name(old)));
+                    self.tell(Level::Error, Some(name(old).into()), format!("primary {} is lost", name(old)));
                     // The new primary should be known at once.
                     let others = after.servers.iter().filter(|server| server.id != old).map(|server| server.id);
                     self.outputs.extend(others.map(Output::Probe));
@@ -47,7 +47,7 @@ impl Driver {
             };
             let text =
                 format!("{} is {}, {}: {}", server.name, server.role.word(), server.health.word(), server.reason);
-            self.log(level, Some(server.name.clone()), text);
+            self.tell(level, Some(server.name.clone()), text);
         }
     }
 
@@ -55,15 +55,21 @@ impl Driver {
         let new: Vec<_> = self.diagnoses.iter().filter(|diagnosis| !before.contains(diagnosis)).cloned().collect();
         for diagnosis in new {
             let level = if diagnosis.is_severe() { Level::Error } else { Level::Warn };
-            self.log(level, None, format!("{}: {diagnosis}", diagnosis.name()));
+            self.tell(level, None, format!("{}: {diagnosis}", diagnosis.name()));
         }
         let gone: Vec<_> = before.iter().filter(|diagnosis| !self.diagnoses.contains(diagnosis)).collect();
         for diagnosis in gone {
-            self.log(Level::Info, None, format!("no longer {}: {diagnosis}", diagnosis.name()));
+            self.tell(Level::Info, None, format!("no longer {}: {diagnosis}", diagnosis.name()));
         }
     }
 
+    /// A change of state.
+    fn tell(&mut self, level: Level, server: Option<Arc<str>>, text: String) {
+        self.outputs.push_back(Output::Log(Event { level, server, text, is_state: true }));
+    }
+
+    /// Something else that the operator should know.
     pub(super) fn log(&mut self, level: Level, server: Option<Arc<str>>, text: String) {
-        self.outputs.push_back(Output::Log(Event { level, server, text }));
+        self.outputs.push_back(Output::Log(Event { level, server, text, is_state: false }));
     }
 }

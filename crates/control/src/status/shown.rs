@@ -56,6 +56,10 @@ impl admin::ClusterStatus for ClusterStatus {
         self.journal.tail(limit, fits).iter().map(Record::line).collect()
     }
 
+    fn state_changes(&self) -> Vec<admin::StateChange> {
+        self.changes()
+    }
+
     fn journal_changes(&self) -> watch::Receiver<u64> {
         self.journal.watch()
     }

@@ -83,6 +83,12 @@ fn of_two_processes_one_holds_the_lease_and_the_other_takes_it_over() {
     cluster.server(2).kill9();
     first.until("s3 is down", SOON, |view| view.servers[2].health == facts::view::Health::Down);
     assert!(held(&first) && !held(&second));
+    let (status, page) = first.api("GET", "/changes?limit=50", "");
+    let changes = page["changes"].as_array().unwrap();
+    let is_that =
+        |change: &&Value| change["server"] == "s3" && change["text"].as_str().unwrap().contains("s3 is replica, down");
+    let down = changes.iter().find(is_that).unwrap_or_else(|| panic!("{status} {page:#}"));
+    assert_eq!((&down["kind"], &down["cluster"], &down["severity"]), (&json!("state"), &json!("main"), &json!("warn")));
     let Watch { control, .. } = first;
     control.shutdown();
     let deadline = std::time::Instant::now() + SOON;

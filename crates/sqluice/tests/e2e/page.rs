@@ -234,7 +234,7 @@ async fn the_timeline_has_what_was_done(browser: &Browser, world: &World) {
     browser.write("#mark", "deploy 7").await;
     browser.click("main form button").await;
     browser.wait("document.getElementById('timeline').textContent.includes('deploy 7')").await;
-    for text in ["/sessions/kill", "Sqluice", "promoted"] {
+    for text in ["/sessions/kill", "Sqluice", "promoted", "primary is db2", "db1 is replica, up"] {
         browser.wait(&format!("document.getElementById('timeline').textContent.includes('{text}')")).await;
     }
     browser.picture("timeline").await;

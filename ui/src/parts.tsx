@@ -229,8 +229,13 @@ export interface Column<T> {
     value?: (row: T) => string | number | null | undefined;
     right?: boolean;
     wide?: boolean;
+    /** Left out where the window has no room for it; files have it. */
+    extra?: boolean;
     title?: string;
 }
+
+const classes = (column: Column<any>) => [column.right && 'right', column.wide && 'wide', column.extra && 'extra'].filter(Boolean).join(' ');
+
 
 const ROWS_MAX = 500;
 
@@ -264,7 +269,7 @@ export function Table<T = any>(props: {
                         <tr>
                             {props.columns.map(column => (
                                 <th
-                                    class={column.right ? 'right' : ''}
+                                    class={classes(column)}
                                     title={column.title}
                                     aria-sort={column.key === by ? (down ? 'descending' : 'ascending') : undefined}
                                 >
@@ -292,7 +297,7 @@ export function Table<T = any>(props: {
                                     onKeyDown={event => event.key === 'Enter' && event.target === event.currentTarget && props.onRow?.(row)}
                                 >
                                     {props.columns.map(column => (
-                                        <td class={(column.right ? 'right ' : '') + (column.wide ? 'wide' : '')}>{column.cell(row)}</td>
+                                        <td class={classes(column)}>{column.cell(row)}</td>
                                     ))}
                                 </tr>
                             );

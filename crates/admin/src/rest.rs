@@ -40,6 +40,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 
 const NONE: &[Key] = &[];
 const LIMIT: Key = Key("limit", Number, "Most entries of the reply.");
+const MAX_AGE_MS: Key = Key("max_age_ms", Number, "The list may be so old; without it, it is made anew.");
 const WHERE: Key = Key("where", Text, "A condition, as in `user=app and ms>100`.");
 const CLUSTER: Key = Key("cluster", Text, "The name of a cluster.");
 const FROM: Key = Key("from", Text, "Seconds since 1970, or a time before now, as in `-2h`.");
@@ -160,7 +161,7 @@ const ENDPOINTS: &[Endpoint] = &[
         path: "/sessions",
         role: Role::View,
         summary: "Sessions, and the state of each",
-        query: &[WHERE, Key("order", Text, "`busy`, `id`, `transaction` or `connected`."), LIMIT],
+        query: &[WHERE, Key("order", Text, "`busy`, `id`, `transaction` or `connected`."), LIMIT, MAX_AGE_MS],
         body: NONE,
         answer: || get(sessions::list),
     },

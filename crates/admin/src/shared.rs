@@ -15,7 +15,7 @@ use super::explain::{Explainer, KeptPlans};
 use super::history::Keeper;
 use super::limits::{self, ListenerLimits, Reloads, ServerLimits};
 use super::secured::TlsNow;
-use super::sessions::Sessions;
+use super::sessions::{Listed, Sessions};
 use super::status::{Clusters, Status};
 use super::steering::Steering;
 
@@ -61,6 +61,8 @@ pub(super) struct Shared {
     pub(super) sessions: Option<Arc<dyn Sessions>>,
     pub(super) steering: Arc<dyn Steering>,
     pub(super) explainer: Option<Arc<dyn Explainer>>,
+    /// The last list of sessions.
+    pub(super) listed: Listed,
     /// The plans that were asked for.
     pub(super) plans: KeptPlans,
     pub(super) draining: AtomicBool,
@@ -98,6 +100,7 @@ impl Shared {
             sessions,
             steering,
             explainer,
+            listed: Listed::default(),
             plans: KeptPlans::default(),
             draining,
             history,

@@ -17,8 +17,13 @@ const POLL: Duration = Duration::from_millis(200);
 /// People who have the page open.
 const PEOPLE: usize = 20;
 /// The requests of the page's first view, as ui/src/views/now.tsx sends them, and the time between two of a kind.
-const PAGE: [(&str, Duration); 3] = [
+const PAGE: [(&str, Duration); 4] = [
     ("/api/v1/now", Duration::from_secs(2)),
+    (
+        "/api/v1/sessions?where=state!%3Didle%20and%20state!%3Didle_in_transaction%20and%20state!%3Dlogin&order=busy\
+         &limit=500&max_age_ms=1000",
+        Duration::from_secs(2),
+    ),
     (
         "/api/v1/history?series=sqluice_requests_total,sqluice_server_reads_total,sqluice_server_writes_total,\
          sqluice_server_errors_total,sqluice_server_latency_seconds_sum,sqluice_server_latency_seconds_count,\

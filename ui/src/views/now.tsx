@@ -1,10 +1,13 @@
 // Now: how much, how fast, what waits, and how it was before.
 
-import { useLook, quantile, rate, total, useLive } from '../data';
+import { useEffect, useState } from 'preact/hooks';
+import { LIVE_MS, useLook, quantile, rate, total, useLive } from '../data';
+import { query } from '../api';
 import { Chart, type Line } from '../chart';
 import { bytes, micros, millis, number, share, span } from '../format';
 import { Choice, Empty, Figure, Panel, Table, Tag, Trouble, healthKind } from '../parts';
 import { link, useSetting } from '../route';
+import { busy } from './workers';
 
 const errors = (sample: any) => total(sample.servers, 'errors') + sample.own_errors;
 
@@ -73,6 +76,7 @@ export function Now() {
             <div class="charts">
                 <Live samples={samples} />
             </div>
+            <Running />
             <Panel title="Servers" note={<a href={link('servers')}>more</a>}>
                 <Table
                     name="now"
@@ -125,6 +129,95 @@ export function Now() {
             </div>
             <History />
         </>
+    );
+}
+
+/** Looks that the means of running statements are of: about half a minute. */
+const RUNNING_LOOKS = 15;
+/** Statements that run for less are the usual traffic, unless there are many. */
+const RUNNING_SHOWN = 8;
+const BUSY = '/sessions' + query({ where: 'state!=idle and state!=idle_in_transaction and state!=login', order: 'busy', limit: 500, max_age_ms: 1000 });
+
+interface Running {
+    digest: string;
+    form: string;
+    now: number;
+    /** So many ran at each look, on the mean. */
+    mean: number;
+    longest: number;
+    waits: number;
+    senders: Set<string>;
+}
+
+/** Statements that run or wait, by digest: those with the most sessions first. */
+function runningOf(looks: any[][]): Running[] {
+    const found = new Map<string, Running>();
+    looks.forEach((sessions, index) => {
+        for (const session of sessions) {
+            if (!session.digest) continue;
+            const none = { digest: session.digest, form: '', now: 0, mean: 0, longest: 0, waits: 0, senders: new Set<string>() };
+            const sum: Running = found.get(session.digest) ?? none;
+            sum.mean += 1 / looks.length;
+            sum.form = session.form ?? sum.form;
+            sum.senders.add(`${session.user ?? '?'} from ${String(session.client).replace(/:\d+$/, '')}${session.program ? `, ${session.program}` : ''}`);
+            if (index === looks.length - 1) {
+                sum.now += 1;
+                sum.waits += session.state === 'running' ? 0 : 1;
+                sum.longest = Math.max(sum.longest, session.ms);
+            }
+            found.set(session.digest, sum);
+        }
+    });
+    return [...found.values()];
+}
+
+/** The work of this moment: which digests the busy sessions are at, and whose they are. */
+function Running() {
+    const { data } = useLook(BUSY, LIVE_MS);
+    const [looks, setLooks] = useState<any[][]>([]);
+    useEffect(() => {
+        if (data) setLooks(looks => [...looks, data.sessions].slice(-RUNNING_LOOKS));
+    }, [data]);
+    const { now, before } = useLive();
+    const mean = (fits: (state: string) => boolean) => looks.reduce((sum, sessions) => sum + sessions.filter(session => fits(session.state)).length, 0) / Math.max(1, looks.length);
+    const shares: number[] = now ? now.workers.map((worker: any) => busy(before, now, worker.worker) ?? 0) : [];
+    const rows = runningOf(looks).sort((one, other) => other.mean - one.mean).slice(0, RUNNING_SHOWN);
+    return (
+        <Panel title="What runs" note="busy sessions by digest; means of half a minute">
+            {looks.length > 0 && (
+                <p class="empty" id="where-time-goes">
+                    {mean(state => state === 'running').toFixed(1)} sessions are at servers, {mean(state => state === 'waits_for_connection').toFixed(1)} wait for a connection,{' '}
+                    {mean(state => state === 'waits_for_server').toFixed(1)} for a server. The busiest worker of Sqluice uses {share(Math.max(0, ...shares), 1)} of a core.
+                </p>
+            )}
+            <Table
+                name="running"
+                rows={rows}
+                id={row => row.digest}
+                sort="-mean"
+                empty={data ? 'No statement runs.' : ''}
+                columns={[
+                    { key: 'mean', head: 'sessions', right: true, title: 'that were at it on the mean', cell: row => row.mean.toFixed(1), value: row => row.mean },
+                    { key: 'now', head: 'now', right: true, cell: row => row.now, value: row => row.now },
+                    { key: 'longest', head: 'longest', right: true, cell: row => (row.now ? millis(row.longest) : '–'), value: row => row.longest },
+                    {
+                        key: 'form',
+                        head: 'digest',
+                        wide: true,
+                        cell: row => (
+                            <>
+                                {row.waits > 0 && <Tag kind="bad">{row.waits} wait</Tag>}
+                                <a href={link('digests', row.digest)}>
+                                    <code>{row.form || row.digest}</code>
+                                </a>
+                            </>
+                        ),
+                        value: row => row.form,
+                    },
+                    { key: 'senders', head: 'from', wide: true, cell: row => [...row.senders].slice(0, 3).join('; ') + (row.senders.size > 3 ? `; and ${row.senders.size - 3} more` : ''), value: row => [...row.senders].join('; ') },
+                ]}
+            />
+        </Panel>
     );
 }
 

@@ -18,7 +18,7 @@ const KINDS: Record<string, 'good' | 'warn' | 'bad' | 'dim' | 'info'> = {
 export function Sessions() {
     const [where, setWhere] = useSetting('where');
     const [order, setOrder] = useSetting('order', 'busy');
-    const path = `/sessions${query({ where, order, limit: 500 })}`;
+    const path = `/sessions${query({ where, order, limit: 500, max_age_ms: 1000 })}`;
     const { data, error, again } = useLook(path, 2_000);
     const [one, setOne] = useState<{ id: number; what: string; text: string } | null>(null);
     const [all, setAll] = useState('');
@@ -58,8 +58,8 @@ export function Sessions() {
                     { key: 'id', head: 'id', right: true, cell: row => row.id, value: row => row.id },
                     { key: 'user', head: 'user', cell: row => row.user ?? '–', value: row => row.user },
                     { key: 'client', head: 'client', cell: row => row.client, value: row => row.client },
-                    { key: 'program', head: 'program', cell: row => row.program ?? '', value: row => row.program },
-                    { key: 'schema', head: 'schema', cell: row => row.schema ?? '', value: row => row.schema },
+                    { key: 'program', head: 'program', extra: true, cell: row => row.program ?? '', value: row => row.program },
+                    { key: 'schema', head: 'schema', extra: true, cell: row => row.schema ?? '', value: row => row.schema },
                     { key: 'state', head: 'state', cell: row => <Tag kind={KINDS[row.state]}>{row.state.replace(/_/g, ' ')}</Tag>, value: row => row.state },
                     { key: 'ms', head: 'for', right: true, cell: row => millis(row.ms), value: row => row.ms },
                     { key: 'form', head: 'statement', wide: true, cell: row => <Statement row={row} last={texts.get(row.digest)} />, value: row => row.form ?? '' },

@@ -7,7 +7,8 @@ import { Chart, type Line } from '../chart';
 import { number } from '../format';
 import { Act, Bar, Empty, Order, Panel, Table } from '../parts';
 
-const busy = (before: any, now: any, worker: number): number | null => {
+/** The share of a core that a worker used between two samples. */
+export const busy = (before: any, now: any, worker: number): number | null => {
     const [was, is] = [before?.workers[worker]?.cpu_us, now.workers[worker]?.cpu_us];
     const micros = (now.at_ms - before?.at_ms) * 1000;
     return typeof was === 'number' && typeof is === 'number' && micros > 0 ? Math.max(0, is - was) / micros : null;

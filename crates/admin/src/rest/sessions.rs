@@ -21,6 +21,8 @@ use crate::shared::Shared;
 /// Sessions that are shown without `limit`, and most of them.
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 10_000;
+/// The oldest list that a client may ask for, in milliseconds.
+const AGE_MAX_MS: u64 = 60_000;
 /// Kills that are under way at a time: each asks a server over a connection of its own.
 const KILLS_MAX: usize = 8;
 
@@ -31,7 +33,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>, RawQuery(query): Raw
         Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
     };
     let Some(sessions) = &shared.sessions else { return no_sessions() };
-    json_page(&parameters.page(sessions.list().await))
+    json_page(&parameters.page(shared.listed.get(sessions, parameters.age_max).await))
 }
 
 /// PUT: one session ends, or its statement.
@@ -165,12 +167,18 @@ struct ListParameters {
     order: Order,
     limit: usize,
     condition: Condition,
+    /// The list may be so old.
+    age_max: Duration,
 }
 
 impl ListParameters {
     fn parse(query: &str) -> Result<ListParameters, String> {
-        let mut parameters =
-            ListParameters { order: Order::default(), limit: LIMIT_DEFAULT, condition: Condition::default() };
+        let mut parameters = ListParameters {
+            order: Order::default(),
+            limit: LIMIT_DEFAULT,
+            condition: Condition::default(),
+            age_max: Duration::ZERO,
+        };
         for (key, value) in pairs(query) {
             match &*key {
                 "order" => {
@@ -186,7 +194,12 @@ impl ListParameters {
                 "where" => {
                     parameters.condition = Condition::parse(&value).map_err(|error| format!("where: {error}\n"))?;
                 }
-                _ => return Err("there are order, limit and where only\n".to_owned()),
+                "max_age_ms" => {
+                    let age_ms = value.parse().ok().filter(|age_ms| *age_ms <= AGE_MAX_MS);
+                    let mistake = || format!("max_age_ms is a whole number up to {AGE_MAX_MS}\n");
+                    parameters.age_max = Duration::from_millis(age_ms.ok_or_else(mistake)?);
+                }
+                _ => return Err("there are order, limit, max_age_ms and where only\n".to_owned()),
             }
         }
         Ok(parameters)
@@ -301,7 +314,8 @@ mod tests {
         for (query, words) in [
             ("order=age", "order is one of busy, id, transaction, connected\n"),
             ("limit=0", "limit is a whole number from 1 to 10000\n"),
-            ("user=app", "there are order, limit and where only\n"),
+            ("max_age_ms=60001", "max_age_ms is a whole number up to 60000\n"),
+            ("user=app", "there are order, limit, max_age_ms and where only\n"),
         ] {
             assert_eq!(ListParameters::parse(query), Err(words.to_owned()));
         }

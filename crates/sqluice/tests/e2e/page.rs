@@ -120,6 +120,8 @@ async fn every_view_has_its_data(browser: &Browser) {
 
 async fn a_digest_is_understood_and_killed(browser: &Browser, world: &World) {
     let long = world.long("marker_running").await;
+    view(browser, "#/now", "true").await;
+    has_row(browser, "running", "marker_running").await;
     view(browser, "#/sessions?where=form~marker_running", "true").await;
     has_row(browser, "sessions", "marker_running").await;
     browser.click("#table-sessions td.wide a").await;

@@ -10,6 +10,7 @@ const TIMES: [string, string][] = [
     ['-1h', 'an hour'],
     ['-1d', 'a day'],
 ];
+const HOUR_MS = 3_600_000;
 const KINDS: Record<string, 'bad' | 'warn' | 'info'> = { slower: 'bad', errors: 'bad', frequent: 'warn', rows: 'warn', risen: 'warn', new: 'info' };
 
 const times = (factor: number) => ` ${factor < 10 ? factor.toFixed(1) : Math.round(factor)} ×`;
@@ -20,11 +21,15 @@ function both(row: any, shown: (side: any) => string): string {
 }
 
 export function Changed() {
-    const [since, setSince] = useSetting('since', '-1h');
+    const [chosen, setSince] = useSetting('since', '');
     const marks = useLook('/marks?from=-8d&limit=8', 30_000);
+    // A deploy of the last hour is the likely cause of what is wrong now.
+    const newest = marks.data?.marks?.[0];
+    const since = chosen || (newest && newest.at * 1000 > Date.now() - HOUR_MS ? `mark-${newest.id}` : '-1h');
     const mark = /^mark-(\d+)$/.exec(since)?.[1];
     const path = `/regressions?limit=50&${mark ? `mark=${mark}` : `since=${encodeURIComponent(since)}`}`;
-    const { data, error } = useLook(path, 60_000);
+    const isKnown = Boolean(chosen || marks.data || marks.error);
+    const { data, error } = useLook(isKnown ? path : null, 60_000);
     // Without a history there is nothing to compare with: docs/guides/history.md.
     if (/no history/.test(error)) return null;
     const options: [string, string][] = [...TIMES, ...(marks.data?.marks ?? []).map((mark: any): [string, string] => [`mark-${mark.id}`, `${mark.text.slice(0, 30)} (${moment(mark.at * 1000)})`])];
@@ -41,7 +46,7 @@ export function Changed() {
                     id={row => `${row.hash}/${row.user}/${row.schema}`}
                     sort="-extra"
                     path={path}
-                    onRow={row => go('digests', row.hash, since === '-1h' ? {} : { since })}
+                    onRow={row => go('digests', row.hash, chosen ? { since: chosen } : {})}
                     columns={[
                         {
                             key: 'changes',

@@ -99,7 +99,7 @@ export function Digests() {
                                 value: row => row.text,
                             },
                             { key: 'user', head: 'user', cell: row => row.user, value: row => row.user },
-                            { key: 'schema', head: 'schema', cell: row => row.schema, value: row => row.schema },
+                            { key: 'schema', head: 'schema', extra: true, cell: row => row.schema, value: row => row.schema },
                             { key: 'statements', head: 'statements', right: true, cell: row => number(row.statements), value: row => row.statements },
                             { key: 'time', head: 'time', right: true, cell: row => micros(row.time_us), value: row => row.time_us },
                             { key: 'share', head: 'share', right: true, cell: row => share(row.time_us, all), value: row => row.time_us / Math.max(1, all) },
@@ -108,8 +108,8 @@ export function Digests() {
                             { key: 'p95', head: 'p95', right: true, title: 'since the start', cell: row => micros(row.time_us_p95), value: row => row.time_us_p95 },
                             { key: 'rows', head: 'rows each', right: true, cell: row => number((row.rows_sent + row.rows_affected) / Math.max(1, row.statements)), value: row => (row.rows_sent + row.rows_affected) / Math.max(1, row.statements) },
                             { key: 'errors', head: 'errors', right: true, cell: row => (row.errors ? <Tag kind="bad">{number(row.errors)}</Tag> : 0), value: row => row.errors },
-                            { key: 'replicas', head: 'on replicas', right: true, cell: row => share(row.on_replicas, row.on_primary + row.on_replicas), value: row => row.on_replicas / Math.max(1, row.on_primary + row.on_replicas) },
-                            { key: 'pipelined', head: 'pipelined', right: true, title: 'shared a connection with reads of other sessions', cell: row => share(row.pipelined, row.on_primary + row.on_replicas), value: row => row.pipelined / Math.max(1, row.on_primary + row.on_replicas) },
+                            { key: 'replicas', head: 'on replicas', right: true, extra: true, cell: row => share(row.on_replicas, row.on_primary + row.on_replicas), value: row => row.on_replicas / Math.max(1, row.on_primary + row.on_replicas) },
+                            { key: 'pipelined', head: 'pipelined', right: true, extra: true, title: 'shared a connection with reads of other sessions', cell: row => share(row.pipelined, row.on_primary + row.on_replicas), value: row => row.pipelined / Math.max(1, row.on_primary + row.on_replicas) },
                             { key: 'first', head: 'first seen', right: true, cell: row => moment(row.first_seen_ms), value: row => row.first_seen_ms },
                         ]}
                     />
@@ -161,11 +161,11 @@ function One(props: { rows: any[]; candidate: any }) {
                 <Figure name="waited before" value={micros(sum('wait_us'))} note="for a server or a connection" />
                 <Figure name="server" value={micros(sum('server_us'))} note={`then ${micros(sum('send_us'))} sending`} />
                 <Figure name="rows sent" value={number(sum('rows_sent'))} note={`${number(sum('rows_affected'))} changed, ${bytes(sum('reply_bytes'))}`} />
-                <Figure name="pipelined" value={share(sum('pipelined'), sum('on_primary') + sum('on_replicas'))} note="shared a connection with other sessions" />
                 <Figure name="errors" value={number(sum('errors'))} bad={sum('errors') > 0} note={[...codes].map(([code, times]) => `${code}: ${times}`).join(', ')} />
             </div>
             <p>
-                Hash <code>{row.hash}</code>. Users and schemas: {rows.map(row => `${row.user} in ${row.schema || '–'}`).join('; ')}.{' '}
+                Hash <code>{row.hash}</code>. Users and schemas: {rows.map(row => `${row.user} in ${row.schema || '–'}`).join('; ')}. {share(sum('on_replicas'), sum('on_primary') + sum('on_replicas'))} ran on replicas,{' '}
+                {share(sum('pipelined'), sum('on_primary') + sum('on_replicas'))} shared a connection with other sessions.{' '}
                 {senders.size > 0 && <>Sessions that ran it last: {[...senders].map(([name, times]) => `${times} × ${name}`).join('; ')}.</>}
             </p>
             <p class="acts">

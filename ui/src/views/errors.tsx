@@ -58,7 +58,7 @@ export function Errors() {
                         rows={[...codes.values()].filter(row => matches(filter, row.code, NAMES[row.code]))}
                         sort="-times"
                         id={row => row.code}
-                        empty="No error is counted."
+                        empty={digests.data ? 'No error is counted.' : ''}
                         onRow={row => setFilter(row.code)}
                         columns={[
                             { key: 'code', head: 'code', right: true, cell: row => <b>{row.code}</b>, value: row => row.code },
@@ -76,7 +76,7 @@ export function Errors() {
                                 <time>{moment(Date.parse(event.ts))}</time> {event.user} from {event.client}: {event.reason}
                             </li>
                         ))}
-                        {!logins.data?.events.length && <li>None is remembered.</li>}
+                        {logins.data && !logins.data.events.length && <li>None is remembered.</li>}
                     </ol>
                 </Panel>
             </div>
@@ -87,7 +87,7 @@ export function Errors() {
                     sort="-times"
                     id={row => `${row.hash}/${row.user}/${row.schema}/${row.code}`}
                     path="/digests?order=errors&limit=500"
-                    empty="No error is counted for a digest."
+                    empty={digests.data ? 'No error is counted for a digest.' : ''}
                     onRow={row => go('digests', row.hash)}
                     columns={[
                         { key: 'code', head: 'code', right: true, cell: row => <b title={NAMES[row.code]}>{row.code}</b>, value: row => row.code },

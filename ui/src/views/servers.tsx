@@ -66,9 +66,9 @@ function Cluster(props: { cluster: any; again: () => void }) {
                     { key: 'writes', head: 'writes/s', right: true, cell: row => number(row.writes), value: row => row.writes },
                     { key: 'p95', head: 'p95', right: true, cell: row => micros(row.p95), value: row => row.p95 },
                     { key: 'used', head: 'in use', right: true, cell: row => number(row.used), value: row => row.used },
+                    { key: 'version', head: 'version', cell: row => <Version text={row.version} />, value: row => row.version },
+                    { key: 'address', head: 'address', extra: true, cell: row => row.address, value: row => row.address },
                     { key: 'acts', head: '', cell: row => <ServerActs row={row} primary={cluster.primary} ask={action => setAsk({ action, server: row.name })} /> },
-                    { key: 'version', head: 'version', cell: row => String(row.version ?? '–').replace(/^5\.5\.5-/, ''), value: row => row.version },
-                    { key: 'address', head: 'address', cell: row => row.address, value: row => row.address },
                 ]}
             />
             {cluster.servers.some((server: any) => server.channels?.length) && <Channels servers={cluster.servers} />}
@@ -85,6 +85,13 @@ function Cluster(props: { cluster: any; again: () => void }) {
             {ask && <Change cluster={cluster.name} ask={ask} replicas={replicas.map((server: any) => server.name)} onClose={() => { setAsk(null); props.again(); }} />}
         </Panel>
     );
+}
+
+/** Number and product; all that the server says is in its title. */
+function Version(props: { text?: string | null }) {
+    const text = String(props.text ?? '–').replace(/^5\.5\.5-/, '');
+    const short = /^[\d.]+(-MariaDB|-MySQL|-Percona)?/i.exec(text)?.[0] ?? text;
+    return <span title={text}>{short}</span>;
 }
 
 export const KINDS: Record<string, 'good' | 'warn' | 'bad' | 'dim' | 'info'> = { decision: 'info', finished: 'good', aborted: 'bad', failed: 'bad', advice: 'warn' };

@@ -231,10 +231,12 @@ export interface Column<T> {
     wide?: boolean;
     /** Left out where the window has no room for it; files have it. */
     extra?: boolean;
+    /** Left out on a telephone. */
+    roomy?: boolean;
     title?: string;
 }
 
-const classes = (column: Column<any>) => [column.right && 'right', column.wide && 'wide', column.extra && 'extra'].filter(Boolean).join(' ');
+const classes = (column: Column<any>) => [column.right && 'right', column.wide && 'wide', column.extra && 'extra', column.roomy && 'roomy'].filter(Boolean).join(' ');
 
 
 const ROWS_MAX = 500;

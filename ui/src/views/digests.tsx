@@ -98,19 +98,19 @@ export function Digests() {
                                 ),
                                 value: row => row.text,
                             },
-                            { key: 'user', head: 'user', cell: row => row.user, value: row => row.user },
+                            { key: 'user', head: 'user', roomy: true, cell: row => row.user, value: row => row.user },
                             { key: 'schema', head: 'schema', extra: true, cell: row => row.schema, value: row => row.schema },
                             { key: 'statements', head: 'statements', right: true, cell: row => number(row.statements), value: row => row.statements },
                             { key: 'time', head: 'time', right: true, cell: row => micros(row.time_us), value: row => row.time_us },
                             { key: 'share', head: 'share', right: true, cell: row => share(row.time_us, all), value: row => row.time_us / Math.max(1, all) },
                             { key: 'each', head: 'each', right: true, cell: row => micros(row.time_us / Math.max(1, row.statements)), value: row => row.time_us / Math.max(1, row.statements) },
-                            { key: 'wait', head: 'wait', right: true, title: 'for a server or a connection, before each', cell: row => micros(row.wait_us / Math.max(1, row.statements)), value: row => row.wait_us / Math.max(1, row.statements) },
+                            { key: 'wait', head: 'wait', roomy: true, right: true, title: 'for a server or a connection, before each', cell: row => micros(row.wait_us / Math.max(1, row.statements)), value: row => row.wait_us / Math.max(1, row.statements) },
                             { key: 'p95', head: 'p95', right: true, title: 'since the start', cell: row => micros(row.time_us_p95), value: row => row.time_us_p95 },
-                            { key: 'rows', head: 'rows each', right: true, cell: row => number((row.rows_sent + row.rows_affected) / Math.max(1, row.statements)), value: row => (row.rows_sent + row.rows_affected) / Math.max(1, row.statements) },
+                            { key: 'rows', head: 'rows each', roomy: true, right: true, cell: row => number((row.rows_sent + row.rows_affected) / Math.max(1, row.statements)), value: row => (row.rows_sent + row.rows_affected) / Math.max(1, row.statements) },
                             { key: 'errors', head: 'errors', right: true, cell: row => (row.errors ? <Tag kind="bad">{number(row.errors)}</Tag> : 0), value: row => row.errors },
                             { key: 'replicas', head: 'on replicas', right: true, extra: true, cell: row => share(row.on_replicas, row.on_primary + row.on_replicas), value: row => row.on_replicas / Math.max(1, row.on_primary + row.on_replicas) },
                             { key: 'pipelined', head: 'pipelined', right: true, extra: true, title: 'shared a connection with reads of other sessions', cell: row => share(row.pipelined, row.on_primary + row.on_replicas), value: row => row.pipelined / Math.max(1, row.on_primary + row.on_replicas) },
-                            { key: 'first', head: 'first seen', right: true, cell: row => moment(row.first_seen_ms), value: row => row.first_seen_ms },
+                            { key: 'first', head: 'first seen', roomy: true, right: true, cell: row => moment(row.first_seen_ms), value: row => row.first_seen_ms },
                         ]}
                     />
                     {data.others?.statements > 0 && <Empty>{count(data.others.statements)} statements more are counted together, beyond digests_max: {micros(data.others.time_us)}.</Empty>}

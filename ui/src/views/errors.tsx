@@ -58,6 +58,7 @@ export function Errors() {
                         rows={[...codes.values()].filter(row => matches(filter, row.code, NAMES[row.code]))}
                         sort="-times"
                         id={row => row.code}
+                        path="/digests?order=errors&limit=500"
                         empty={digests.data ? 'No error is counted.' : ''}
                         onRow={row => setFilter(row.code)}
                         columns={[

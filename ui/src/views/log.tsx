@@ -67,12 +67,12 @@ export function Log() {
                 columns={[
                     { key: 'ts', head: 'time', cell: row => clock(Date.parse(row.ts)), value: row => row.ts },
                     { key: 'kind', head: 'kind', cell: row => <Tag kind={row.error || row.ok === false || row.kind === 'refused' ? 'bad' : row.kind === 'query' ? 'dim' : 'info'}>{row.kind}</Tag>, value: row => row.kind },
-                    { key: 'session', head: 'session', right: true, cell: row => row.session ?? '', value: row => row.session },
+                    { key: 'session', head: 'session', roomy: true, right: true, cell: row => row.session ?? '', value: row => row.session },
                     { key: 'user', head: 'user', cell: row => row.user ?? '', value: row => row.user },
-                    { key: 'client', head: 'client', cell: row => row.client ?? '', value: row => row.client },
+                    { key: 'client', head: 'client', roomy: true, cell: row => row.client ?? '', value: row => row.client },
                     { key: 'server', head: 'by', cell: row => row.server ?? row.answered_by ?? '', value: row => row.server ?? row.answered_by },
                     { key: 'total', head: 'took', right: true, cell: row => micros(row.times?.total), value: row => row.times?.total },
-                    { key: 'rows', head: 'rows', right: true, cell: row => row.rows_sent ?? row.rows_affected ?? '', value: row => row.rows_sent ?? row.rows_affected },
+                    { key: 'rows', head: 'rows', roomy: true, right: true, cell: row => row.rows_sent ?? row.rows_affected ?? '', value: row => row.rows_sent ?? row.rows_affected },
                     {
                         key: 'text',
                         head: 'what',

@@ -85,7 +85,7 @@ export function Now() {
                     sort="cluster"
                     path="/now"
                     columns={[
-                        { key: 'cluster', head: 'cluster', cell: row => row.cluster, value: row => row.cluster },
+                        { key: 'cluster', head: 'cluster', roomy: true, cell: row => row.cluster, value: row => row.cluster },
                         { key: 'name', head: 'server', cell: row => <b>{row.name}</b>, value: row => row.name },
                         { key: 'role', head: 'role', cell: row => row.role, value: row => row.role },
                         { key: 'health', head: 'health', cell: row => <Tag kind={healthKind(row.health)}>{row.health}</Tag>, value: row => row.health },
@@ -96,8 +96,8 @@ export function Now() {
                         { key: 'p50', head: 'p50', right: true, cell: row => micros(row.p50), value: row => row.p50 },
                         { key: 'p95', head: 'p95', right: true, cell: row => micros(row.p95), value: row => row.p95 },
                         { key: 'used', head: 'in use', right: true, cell: row => row.used, value: row => row.used },
-                        { key: 'idle', head: 'idle', right: true, cell: row => row.idle, value: row => row.idle },
-                        { key: 'opened', head: 'opened/s', right: true, cell: row => number(row.opened), value: row => row.opened },
+                        { key: 'idle', head: 'idle', roomy: true, right: true, cell: row => row.idle, value: row => row.idle },
+                        { key: 'opened', head: 'opened/s', roomy: true, right: true, cell: row => number(row.opened), value: row => row.opened },
                     ]}
                 />
             </Panel>
@@ -106,6 +106,7 @@ export function Now() {
                     <Table
                         name="routes"
                         rows={routes}
+                        path="/now"
                         sort="-rate"
                         empty="No query yet."
                         columns={[
@@ -118,6 +119,7 @@ export function Now() {
                     <Table
                         name="pins"
                         rows={pins.map(([reason, sessions]) => ({ reason, sessions }))}
+                        path="/now"
                         sort="-sessions"
                         empty="No session is pinned."
                         columns={[
@@ -181,7 +183,8 @@ function Running() {
     const { now, before } = useLive();
     const mean = (fits: (state: string) => boolean) => looks.reduce((sum, sessions) => sum + sessions.filter(session => fits(session.state)).length, 0) / Math.max(1, looks.length);
     const shares: number[] = now ? now.workers.map((worker: any) => busy(before, now, worker.worker) ?? 0) : [];
-    const rows = runningOf(looks).sort((one, other) => other.mean - one.mean).slice(0, RUNNING_SHOWN);
+    // A statement of a moment has told nobody what it is; several of a kind are of interest all the same.
+    const rows = runningOf(looks).filter(row => row.form || row.mean >= 0.3).sort((one, other) => other.mean - one.mean).slice(0, RUNNING_SHOWN);
     return (
         <Panel title="What runs" note="busy sessions by digest; means of half a minute">
             {looks.length > 0 && (
@@ -195,6 +198,7 @@ function Running() {
                 rows={rows}
                 id={row => row.digest}
                 sort="-mean"
+                path={BUSY}
                 empty={data ? 'No statement runs.' : ''}
                 columns={[
                     { key: 'mean', head: 'sessions', right: true, title: 'that were at it on the mean', cell: row => row.mean.toFixed(1), value: row => row.mean },

@@ -55,15 +55,15 @@ export function Sessions() {
                 path={path}
                 empty={data ? 'No session fits.' : ''}
                 columns={[
-                    { key: 'id', head: 'id', right: true, cell: row => row.id, value: row => row.id },
+                    { key: 'id', head: 'id', roomy: true, right: true, cell: row => row.id, value: row => row.id },
                     { key: 'user', head: 'user', cell: row => row.user ?? '–', value: row => row.user },
-                    { key: 'client', head: 'client', cell: row => row.client, value: row => row.client },
+                    { key: 'client', head: 'client', roomy: true, cell: row => row.client, value: row => row.client },
                     { key: 'program', head: 'program', extra: true, cell: row => row.program ?? '', value: row => row.program },
                     { key: 'schema', head: 'schema', extra: true, cell: row => row.schema ?? '', value: row => row.schema },
                     { key: 'state', head: 'state', cell: row => <Tag kind={KINDS[row.state]}>{row.state.replace(/_/g, ' ')}</Tag>, value: row => row.state },
                     { key: 'ms', head: 'for', right: true, cell: row => millis(row.ms), value: row => row.ms },
                     { key: 'form', head: 'statement', wide: true, cell: row => <Statement row={row} last={texts.get(row.digest)} />, value: row => row.form ?? '' },
-                    { key: 'server', head: 'server', cell: row => (row.server ? <span title={`its id there: ${row.server_thread ?? '?'}`}>{row.server}</span> : ''), value: row => row.server },
+                    { key: 'server', head: 'server', roomy: true, cell: row => (row.server ? <span title={`its id there: ${row.server_thread ?? '?'}`}>{row.server}</span> : ''), value: row => row.server },
                     { key: 'transaction', head: 'transaction', right: true, cell: row => millis(row.transaction_ms), value: row => row.transaction_ms },
                     { key: 'pins', head: 'pins', cell: row => row.pins.map((pin: string) => <Tag>{pin}</Tag>), value: row => row.pins.join(' ') },
                     {

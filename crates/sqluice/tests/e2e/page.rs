@@ -266,7 +266,7 @@ async fn keys_and_narrow_screens_work(browser: &Browser) {
     browser.click("dialog footer button").await;
     browser.press("gn").await;
     browser.wait("location.hash === '#/now'").await;
-    browser.resize(500, 800).await;
+    browser.resize(360, 800).await;
     for name in ["now", "digests", "sessions", "servers", "errors", "rules", "cache", "workers", "timeline", "log"] {
         view(browser, &format!("#/{name}"), "document.querySelector('main').children.length > 0").await;
         let too_wide = browser.value("document.documentElement.scrollWidth - innerWidth").await;

@@ -1,6 +1,6 @@
 // Errors: by code, by digest, and the last ones.
 
-import { useLive, useLook } from '../data';
+import { rate, useLive, useLook } from '../data';
 import { count, moment, number, share } from '../format';
 import { Empty, Figure, Filter, Panel, Table, Trouble, matches } from '../parts';
 import { go, link, useSetting } from '../route';
@@ -15,12 +15,16 @@ const NAMES: Record<string, string> = {
     2013: 'connection lost', 3024: 'statement timeout', 3100: 'commit failed',
 };
 
+/** Errors of a server in a second, between two samples. */
+const errorsEach = (before: any, now: any, row: any) =>
+    rate(before, now, sample => sample.servers.find((one: any) => one.cluster === row.cluster && one.server === row.server)?.errors ?? 0);
+
 export function Errors() {
     const [filter, setFilter] = useSetting('f');
     const digests = useLook('/digests?order=errors&limit=500', 5_000);
     const events = useLook('/events/tail?limit=100&where=' + encodeURIComponent('error.code>0'), 3_000);
     const logins = useLook('/events/tail?limit=50&where=' + encodeURIComponent('kind=login and ok=false'), 5_000);
-    const { now } = useLive();
+    const { now, before } = useLive();
     const of = (digests.data?.digests ?? []).filter((row: any) => row.errors > 0);
     const rows = of.flatMap((row: any) => {
         const coded = Object.entries<number>(row.errors_by_code);
@@ -81,6 +85,25 @@ export function Errors() {
                     </ol>
                 </Panel>
             </div>
+            {now && (
+                <Panel title="By server" note="since the start; and of the last seconds">
+                    <Table
+                        name="server-errors"
+                        rows={now.servers}
+                        sort="-errors"
+                        id={row => `${row.cluster}/${row.server}`}
+                        path="/now"
+                        empty="No server has run a statement."
+                        columns={[
+                            { key: 'server', head: 'server', cell: row => <b>{row.server}</b>, value: row => row.server },
+                            { key: 'cluster', head: 'cluster', cell: row => row.cluster, value: row => row.cluster },
+                            { key: 'errors', head: 'errors', right: true, cell: row => number(row.errors), value: row => row.errors },
+                            { key: 'rate', head: 'errors/s', right: true, cell: row => number(errorsEach(before, now, row)), value: row => errorsEach(before, now, row) },
+                            { key: 'share', head: 'of its statements', right: true, cell: row => share(row.errors, row.reads + row.writes), value: row => row.errors / Math.max(1, row.reads + row.writes) },
+                        ]}
+                    />
+                </Panel>
+            )}
             <Panel title="By digest">
                 <Table
                     name="errors"

@@ -99,6 +99,7 @@ async fn every_view_has_its_data(browser: &Browser) {
     browser.picture("servers").await;
     view(browser, "#/errors", "true").await;
     has_row(browser, "codes", "1062").await;
+    has_row(browser, "server-errors", "db1").await;
     has_row(browser, "errors", "INSERT INTO app.items").await;
     browser.wait("document.querySelector('.lines code')?.textContent.includes('app.items')").await;
     browser.picture("errors").await;

@@ -13,6 +13,12 @@ command_test() {
     need_test_programs
     # The binary that the tests start has the page.
     command_ui
+    # Built with the sink for Kafka, it is tested with a real broker.
+    case " $* " in *kafka*)
+        fetch_kafka
+        export SQLUICE_KAFKA=$KAFKA_FOLDER
+        ;;
+    esac
     if [ -n "${SQLUICE_MYSQLD:-}" ]; then
         say "Tests run against MariaDB and $("$SQLUICE_MYSQLD" --version | sed 's/.*Ver /MySQL /')"
     else

@@ -43,7 +43,7 @@ pub use error::LabError;
 pub use etcd::{Etcd, EtcdOptions};
 pub use galera::{Galera, GaleraOptions};
 pub use group_replication::{GROUP_NAME, GroupReplication, GroupReplicationOptions};
-pub use kafka::Kafka;
+pub use kafka::{KAFKA_PASSWORD, KAFKA_USER, Kafka};
 pub use otelcol::OtelCollector;
 pub use replication::{Replication, ReplicationOptions};
 pub use server::{Server, ServerOptions, TlsFiles};

@@ -46,22 +46,28 @@ enum State {
     There,
 }
 
-/// The acknowledgements and refusals that came since the last look: a message's row, and its error.
+/// What librdkafka has told since the last look.
 #[derive(Default)]
-struct Acknowledged(Mutex<Vec<(usize, Option<KafkaError>)>>);
+struct Acknowledged {
+    /// Acknowledgements and refusals: a message's row, and its error.
+    came: Mutex<Vec<(usize, Option<KafkaError>)>>,
+    /// Why no broker can be reached.
+    trouble: Mutex<Option<String>>,
+}
 
 impl ClientContext for Acknowledged {
+    /// Several lines for each try to connect: the sink tells the reason once.
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        match level {
-            RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
-                tracing::warn!(facility, message, "kafka");
-            }
-            _ => tracing::debug!(facility, message, "kafka"),
-        }
+        tracing::debug!(?level, facility, message, "kafka");
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(%error, reason, "kafka");
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        // That all brokers are down says less than the reason before it.
+        if trouble.is_none() || error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            *trouble = Some(reason.to_owned());
+        }
     }
 }
 
@@ -70,7 +76,7 @@ impl ProducerContext for Acknowledged {
 
     fn delivery(&self, result: &DeliveryResult<'_>, row: usize) {
         let error = result.as_ref().err().map(|(error, _)| error.clone());
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((row, error));
+        self.came.lock().unwrap_or_else(PoisonError::into_inner).push((row, error));
     }
 }
 
@@ -126,7 +132,8 @@ impl KafkaOutput {
         let mut refused = None;
         loop {
             producer.poll(STEP);
-            let came = std::mem::take(&mut *producer.context().0.lock().unwrap_or_else(PoisonError::into_inner));
+            let told = producer.context();
+            let came = std::mem::take(&mut *told.came.lock().unwrap_or_else(PoisonError::into_inner));
             for (index, error) in came {
                 let Some(state) = under_way.rows.get_mut(index) else { continue };
                 *state = if error.is_some() { State::Unsent } else { State::There };
@@ -137,7 +144,9 @@ impl KafkaOutput {
                 Some(error) => return Err(io::Error::other(error)),
                 None if waits == 0 => return Ok(too_long),
                 None if begun.elapsed() >= WAIT => {
-                    return Err(io::Error::other(format!("{waits} events are not acknowledged yet")));
+                    let trouble = told.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let why = trouble.map(|trouble| format!(": {trouble}")).unwrap_or_default();
+                    return Err(io::Error::other(format!("{waits} events are not acknowledged yet{why}")));
                 }
                 None => {}
             }

@@ -111,6 +111,8 @@ pub struct Account {
     pub locked: bool,
     /// The password has expired: the servers let its clients in only to change it, if at all.
     pub expired: bool,
+    /// The server blocks it after some wrong passwords in a row (MySQL's FAILED_LOGIN_ATTEMPTS).
+    pub counts_failures: bool,
     /// The demand on its clients' TLS.
     pub tls: TlsDemand,
     /// The `max_statement_time` that its sessions begin with, as SET takes it, unless it is the server's (MariaDB).

@@ -175,6 +175,8 @@ pub const ER_ACCOUNT_HAS_BEEN_LOCKED: u16 = 3118;
 pub const ER_SECURE_TRANSPORT_REQUIRED: u16 = 3159;
 /// KILL ended the connection while it logged in. MySQL only.
 pub const ER_SESSION_WAS_KILLED: u16 = 3169;
+/// The account had too many wrong passwords in a row (FAILED_LOGIN_ATTEMPTS). MySQL only; [`ER_USER_IS_BLOCKED`] is MariaDB's.
+pub const ER_USER_ACCESS_DENIED_FOR_USER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK: u16 = 3955;
 /// A row that a CHECK forbids. MariaDB; with MySQL the code is that of something else.
 pub const ER_CONSTRAINT_FAILED: u16 = 4025;
 /// The client was silent for longer than `wait_timeout`. MySQL; with MariaDB the code is that of something else.
@@ -182,6 +184,8 @@ pub const ER_CLIENT_INTERACTION_TIMEOUT: u16 = 4031;
 /// A replication group takes no statements on a primary that it moves within a limit of time. MySQL; with MariaDB the code is
 /// that of something else.
 pub const ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS_RUNNING: u16 = 4094;
+/// The account had too many wrong passwords in a row (`max_password_errors`). MariaDB only.
+pub const ER_USER_IS_BLOCKED: u16 = 4150;
 /// `ER_ACCOUNT_HAS_BEEN_LOCKED` of MariaDB.
 pub const ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB: u16 = 4151;
 

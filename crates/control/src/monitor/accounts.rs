@@ -22,6 +22,12 @@ const MYSQL: &str = "SELECT Host, User, plugin, authentication_string, ssl_type,
      account_locked, IF(password_expired = 'Y' OR (COALESCE(password_lifetime, @@default_password_lifetime) > 0 AND \
      password_last_changed + INTERVAL COALESCE(password_lifetime, @@default_password_lifetime) DAY < NOW()), 'Y', 'N') \
      AS Expired FROM mysql.user";
+/// The same, and which accounts the server blocks after some wrong passwords (since 8.0.19).
+const MYSQL_LOCKING: &str = "SELECT Host, User, plugin, authentication_string, ssl_type, ssl_cipher, x509_issuer, x509_subject, \
+     account_locked, IF(password_expired = 'Y' OR (COALESCE(password_lifetime, @@default_password_lifetime) > 0 AND \
+     password_last_changed + INTERVAL COALESCE(password_lifetime, @@default_password_lifetime) DAY < NOW()), 'Y', 'N') \
+     AS Expired, IF(JSON_EXTRACT(User_attributes, '$.Password_locking') IS NULL, 'N', 'Y') AS Locks FROM mysql.user";
+const MYSQL_LOCKING_SINCE: u32 = 80_019;
 /// For a monitor that was given the right to these columns only.
 const MYSQL_FEWER: &str = "SELECT Host, User, plugin, authentication_string, IF(ssl_type = 'SPECIFIED', 'UNKNOWN', ssl_type) \
      AS ssl_type, account_locked FROM mysql.user";
@@ -40,7 +46,11 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect, number: u64) -> 
     let mut denied = None;
     let setting = client.query_one("SELECT @@skip_name_resolve").await?;
     let resolves_names = setting.scalar().as_deref() == Some("0");
-    let statements: &[&str] = if dialect.mariadb { &[MARIADB, MARIADB_VIEW] } else { &[MYSQL, MYSQL_FEWER] };
+    let statements: &[&str] = match dialect.mariadb {
+        true => &[MARIADB, MARIADB_VIEW],
+        false if dialect.number >= MYSQL_LOCKING_SINCE => &[MYSQL_LOCKING, MYSQL, MYSQL_FEWER],
+        false => &[MYSQL, MYSQL_FEWER],
+    };
     for statement in statements {
         match client.query_one(statement).await {
             Ok(answer) => return Ok(read(&answer, number, resolves_names)),
@@ -88,6 +98,7 @@ fn read(answer: &ResultSet, number: u64, resolves_names: bool) -> Loaded {
             x509_subject: &text("x509_subject"),
             locked: is_set("account_locked"),
             expired: is_set("Expired") || is_set("password_expired"),
+            counts_failures: is_set("Locks"),
             max_statement_time: &text("max_statement_time"),
         };
         accounts.push(row.account());

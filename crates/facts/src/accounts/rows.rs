@@ -39,6 +39,8 @@ pub struct UserRow<'a> {
     pub locked: bool,
     /// The password has expired, by command or by age.
     pub expired: bool,
+    /// MySQL counts wrong passwords of it: FAILED_LOGIN_ATTEMPTS and PASSWORD_LOCK_TIME are set.
+    pub counts_failures: bool,
     /// `max_statement_time` in seconds, which MariaDB has; empty or 0 if the account has none.
     pub max_statement_time: &'a str,
 }
@@ -52,6 +54,7 @@ impl UserRow<'_> {
             verifiers: vec![verifier(self.plugin, self.authentication_string)],
             locked: self.locked,
             expired: self.expired,
+            counts_failures: self.counts_failures,
             tls: match self.ssl_type {
                 "" => TlsDemand::None,
                 "ANY" => TlsDemand::Tls,
@@ -126,6 +129,7 @@ pub fn from_global_priv(host: &str, user: &str, privileges: &str, age: PasswordA
         verifiers,
         locked: flag("account_locked"),
         expired: age.has_expired(object),
+        counts_failures: false,
         tls: match object.get("ssl_type").and_then(Value::as_i64).unwrap_or(0) {
             ..=0 => TlsDemand::None,
             1 => TlsDemand::Tls,

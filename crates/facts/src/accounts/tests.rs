@@ -8,6 +8,7 @@ fn accounts(names: &[(&str, &str)]) -> Accounts {
         locked: false,
         expired: false,
         tls: TlsDemand::None,
+        counts_failures: false,
         statement_time: None,
     };
     Accounts::sorted(1, true, names.iter().map(account).collect())

@@ -1,6 +1,7 @@
 //! Proving who a client is: by the configuration, by what the servers' account says, or by the servers themselves.
 
 mod conditions;
+mod counted;
 mod judge;
 mod plan;
 
@@ -140,7 +141,10 @@ impl Prover<'_> {
             Proof::Empty | Proof::CachingSha2Stage1(_) | Proof::Password(_) => None,
         };
         let judged = match self.judge(&user, proof, judge).await {
-            Ok(credential) => self.admit_now(&user, &mut account).await.map(|()| credential),
+            Ok(credential) => match self.not_blocked(&user, &credential).await {
+                Ok(()) => self.admit_now(&user, &mut account).await.map(|()| credential),
+                Err(refusal) => Err(refusal),
+            },
             Err(refusal) => Err(refusal),
         };
         match judged {
@@ -201,7 +205,13 @@ impl Prover<'_> {
                             Again::Wrong => {}
                         }
                     }
-                    let refusal = self.denied(user, Some(denial), is_given(&last_answer));
+                    let given = is_given(&last_answer);
+                    let refusal = match denial {
+                        Denial::WrongPassword if !matches!(judge, Judge::Nobody(_)) => {
+                            self.wrong_password(user, given).await
+                        }
+                        _ => self.denied(user, Some(denial), given),
+                    };
                     return Err(refuse(self.stream, finish, &refusal).await);
                 }
                 Step::Await(next) => {

@@ -128,6 +128,7 @@ async fn publish(published: &Published) {
         verifiers: vec![Verifier::Native(stage2)],
         locked: false,
         expired: false,
+        counts_failures: false,
         tls: TlsDemand::None,
         statement_time: None,
     };

@@ -65,3 +65,4 @@ mod sysbench;
 mod table_consistency;
 mod tls;
 mod workers;
+mod wrong_passwords;

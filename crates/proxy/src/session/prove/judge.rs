@@ -12,6 +12,7 @@ use wire::handshake::server::{Denial, Proof};
 use wire::{Capabilities, errno};
 
 use super::Prover;
+use super::counted;
 use super::plan::{self, Judge};
 use crate::error::Refusal;
 use crate::shared::login_as;
@@ -52,7 +53,7 @@ impl Prover<'_> {
                 match plan::fitting(b"", &verifiers).await.is_some() {
                     true => Ok(keyring.remember(user, Credential::Empty)),
                     false if server => self.try_on_server(user, Credential::Empty).await,
-                    false => wrong(false),
+                    false => Err(self.wrong_password(user, false).await),
                 }
             }
             (Proof::Password(given), Judge::Server) => self.try_on_server(user, Credential::Password(given)).await,
@@ -85,7 +86,7 @@ impl Prover<'_> {
         {
             return Ok(self.remember(user, password, &verifier));
         }
-        Err(self.denied(user, Some(Denial::WrongPassword), true))
+        Err(self.wrong_password(user, true).await)
     }
 
     /// A password that only a server can check is tried on one.
@@ -131,6 +132,9 @@ impl Prover<'_> {
                         shared.published.request_accounts_refresh();
                         let given = credential != Credential::Empty;
                         return Err(self.denied(user, Some(Denial::WrongPassword), given));
+                    }
+                    Some(said) if counted::is_blocked(said.code) => {
+                        return Err(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message));
                     }
                     Some(said) => last = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message),
                     None if matches!(error.cause, Cause::Protocol(HandshakeError::CredentialRefused(_))) => {

@@ -44,6 +44,12 @@ impl Kill {
     }
 }
 
+/// The last word of a statement, such as the id that a KILL names.
+fn last_word(text: &str) -> &str {
+    let text = text.trim().trim_end_matches(';').trim_end();
+    text.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default()
+}
+
 fn not_owner(id: u32) -> Refusal {
     Refusal::like_server(errno::ER_KILL_DENIED_ERROR, b"HY000", format!("You are not owner of thread {id}"))
 }
@@ -81,7 +87,7 @@ impl Session {
         let how = Kill { query_only: *query_only, soft: *soft };
         Some(match victim {
             Victim::User { name, host } => self.kill_user(request, name.as_deref(), host.as_deref(), how).await,
-            Victim::Connection(id) => match id.or_else(|| self.id_to_kill(text)) {
+            Victim::Connection(id) => match id.or(self.id_in_text(text).await) {
                 Some(id) => self.kill(request, Some(id), how).await,
                 None if holds_query(text) => return None,
                 // The number that an expression gives is one of ours, which a server would take for one of its own.
@@ -93,11 +99,28 @@ impl Session {
         })
     }
 
+    /// The same as [`Session::id_to_kill`]; a user variable may have a value that only the connection knows which the session keeps.
+    async fn id_in_text(&mut self, text: &[u8]) -> Option<u64> {
+        let last = String::from_utf8_lossy(text);
+        let is_unknown = last_word(&last)
+            .strip_prefix('@')
+            .is_some_and(|name| self.belief.pins.is_user_variable_unknown(&name.trim_matches('`').to_lowercase()));
+        if is_unknown && let Some(mut held) = self.here.held.take() {
+            self.belief.past.is_here();
+            if std::mem::take(&mut self.belief.past.found_rows_unsure) {
+                Box::pin(self.read_found_rows(&mut held)).await;
+            }
+            // A connection that is lost now shows that to the next statement.
+            Box::pin(self.read_back(&mut held)).await;
+            self.here.held = Some(held);
+        }
+        self.id_to_kill(text)
+    }
+
     /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
     fn id_to_kill(&self, text: &[u8]) -> Option<u64> {
         let text = String::from_utf8_lossy(text);
-        let text = text.trim().trim_end_matches(';').trim_end();
-        let last = text.rsplit(|c: char| c.is_ascii_whitespace()).next()?;
+        let last = last_word(&text);
         if last.eq_ignore_ascii_case("CONNECTION_ID()") {
             return Some(u64::from(self.env.handle.id));
         }

@@ -150,6 +150,24 @@ async fn administrators_kill_idle_sessions_and_those_of_a_user() {
     }
 }
 
+/// In a transaction the value of the variable is read for KILL alone.
+#[tokio::test]
+async fn a_variable_whose_value_only_the_server_knows_names_the_session_to_kill() {
+    for family in families() {
+        let servers = lone(family).await;
+        let front = Front::start(servers, |_| {}).await;
+        let (mut killer, mut victim) = (front.client().await, front.client().await);
+        let id = id(&victim);
+        all(&mut victim, "SELECT 1").await;
+        all(&mut killer, "BEGIN").await;
+        all(&mut killer, &format!("SELECT id FROM information_schema.PROCESSLIST WHERE id = {id} INTO @e2e_victim")).await;
+        all(&mut killer, "KILL @e2e_victim").await;
+        has_ended(&mut victim).await;
+        assert_eq!(value(&mut killer, "SELECT @e2e_victim").await, id.to_string(), "{family:?}");
+        all(&mut killer, "COMMIT").await;
+    }
+}
+
 #[tokio::test]
 async fn a_servers_own_id_kills_the_session_that_it_serves() {
     for family in families() {

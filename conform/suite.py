@@ -100,7 +100,8 @@ class Stand:
         config = folder / "sqluice.toml"
         config.write_text(
             '[cluster.main]\nkind = "standalone"\n'
-            f'monitor = {{ user = "{MONITOR[0]}", password = "{MONITOR[1]}" }}\n'
+            # Heartbeats count among the server's transactions.
+            f'monitor = {{ user = "{MONITOR[0]}", password = "{MONITOR[1]}", heartbeat = "off" }}\n'
             f'servers.db1 = {{ address = "127.0.0.1:{self.server_port}" }}\n'
             f'[listener.app]\naddress = "127.0.0.1:{self.front_port}"\ncluster = "main"\n'
             '[listener.app.tls]\nmode = "off"\n'

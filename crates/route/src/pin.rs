@@ -109,10 +109,19 @@ struct Details {
     user_locks_released: bool,
     locks: Vec<LockKind>,
     handlers: BTreeSet<String>,
-    prepared: BTreeMap<String, Leaves>,
+    prepared: BTreeMap<String, PreparedText>,
     user_variables: BTreeSet<String>,
     cursors: BTreeSet<u32>,
     long_data: BTreeSet<u32>,
+}
+
+/// The knowledge of a text that PREPARE named.
+#[derive(Clone, Copy, Debug)]
+struct PreparedText {
+    /// The state that its execution may leave on the connection.
+    leaves: Leaves,
+    /// Its execution may announce characteristics of the next transaction.
+    announces: bool,
 }
 
 impl Pins {
@@ -205,6 +214,17 @@ impl Pins {
     /// Whether only the server knows this user variable.
     pub fn is_user_variable_unknown(&self, name: &str) -> bool {
         self.details.as_ref().is_some_and(|details| details.user_variables.contains(name))
+    }
+
+    /// Whether the execution of a text that was prepared by this name may announce characteristics of the next transaction.
+    pub fn text_may_announce(&self, name: &str) -> bool {
+        let text = self.details.as_ref().and_then(|details| details.prepared.get(name));
+        text.is_none_or(|text| text.announces)
+    }
+
+    /// Whether a text was prepared whose execution may do so.
+    pub fn some_text_may_announce(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.prepared.values().any(|text| text.announces))
     }
 
     /// Whether user variables may have been set whose very names are not known here.
@@ -358,7 +378,8 @@ mod tests {
     fn what_a_prepared_text_leaves_outlives_it() {
         let mut pins = Pins::default();
         let (name, leaves) = ("s".to_owned(), Leaves::SEQUENCES);
-        pins.note(&Effect::PrepareText { name: name.clone(), text: None, leaves }, None, true);
+        pins.note(&Effect::PrepareText { name: name.clone(), text: None, leaves, announces: false }, None, true);
+        assert!(!pins.text_may_announce(&name) && pins.text_may_announce("other"));
         pins.note(&Effect::ExecuteText { name: name.clone() }, None, true);
         pins.note(&Effect::DeallocateText { name }, None, true);
         assert_eq!(pins.words().collect::<Vec<_>>(), ["sequence"]);

@@ -92,6 +92,8 @@ pub enum Effect {
         text: Option<String>,
         /// The state that its execution may leave on the connection.
         leaves: Leaves,
+        /// Its execution may announce characteristics of the next transaction ([`Effect::may_announce`]).
+        announces: bool,
     },
     /// EXECUTE name, or EXECUTE IMMEDIATE with a non-literal (`name` is empty then).
     ExecuteText {
@@ -124,6 +126,17 @@ pub enum Effect {
     },
     /// It may change the session in ways the text does not show (CALL, compound statements, unknown functions).
     MayChangeSession,
+}
+
+impl Effect {
+    /// Whether it may leave SET TRANSACTION waiting for the next transaction: by its text, or in code that the text does not show.
+    pub fn may_announce(&self) -> bool {
+        match self {
+            Effect::TransactionCharacteristics { session, .. } => !session,
+            Effect::MayChangeSession | Effect::ExecuteText { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// The connections that a KILL means.

@@ -39,6 +39,8 @@ impl Session {
         let changes_schema = self.fix_up(connection, &self.belief.state, &mut out);
         if !query.statement.effects.is_empty() {
             self.hear_of_characteristics(connection, query, &mut out);
+        } else if connection.origin.tells_characteristics {
+            self.hear_no_more_of_characteristics(connection, query, &mut out);
         }
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);

@@ -2,7 +2,7 @@
 
 use sql::{Effect, Leaves, Value};
 
-use super::{OneUse, Pin, Pins, UNKNOWN_LOCK, insert_or_remove};
+use super::{OneUse, Pin, Pins, PreparedText, UNKNOWN_LOCK, insert_or_remove};
 
 impl Pins {
     /// Notes what a statement did. When it failed, only what may have happened all the same is noted.
@@ -46,13 +46,15 @@ impl Pins {
             }
             Effect::XaStart if succeeded => self.put(Pin::Xa, true),
             Effect::XaEnd { finished: true } if succeeded => self.put(Pin::Xa, false),
-            Effect::PrepareText { name, leaves, .. } if succeeded => self.count(Pin::PreparedText, |details| {
-                details.prepared.insert(name.clone(), *leaves);
-                false
-            }),
+            Effect::PrepareText { name, leaves, announces, .. } if succeeded => {
+                self.count(Pin::PreparedText, |details| {
+                    details.prepared.insert(name.clone(), PreparedText { leaves: *leaves, announces: *announces });
+                    false
+                })
+            }
             Effect::ExecuteText { name } => {
                 let known = self.details.as_ref().and_then(|details| details.prepared.get(name));
-                self.leaves(known.copied().unwrap_or_default());
+                self.leaves(known.map(|text| text.leaves).unwrap_or_default());
             }
             Effect::DeallocateText { name } if succeeded && self.has(Pin::PreparedText) => {
                 self.count(Pin::PreparedText, |details| {

@@ -30,21 +30,23 @@ impl Classifier<'_> {
             return self.unknown();
         }
         let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
-        let leaves = text.as_ref().map_or(Leaves::OF_UNKNOWN_CODE, |text| self.leaves_of(text.as_bytes()));
+        let (leaves, announces) = text.as_ref().map_or((Leaves::OF_UNKNOWN_CODE, true), |text| self.left_by(text.as_bytes()));
         let leaves = self.possible(leaves);
-        self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves });
+        self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves, announces });
         self.scan();
     }
 
-    /// The state that the execution of a text may leave on its connection.
-    fn leaves_of(&self, text: &[u8]) -> Leaves {
+    /// The state that the execution of a text may leave on its connection, and whether it may announce a transaction's characteristics.
+    fn left_by(&self, text: &[u8]) -> (Leaves, bool) {
         if self.nesting >= NESTING_MAX {
-            return Leaves::OF_UNKNOWN_CODE;
+            return (Leaves::OF_UNKNOWN_CODE, true);
         }
         let mut classifier = Classifier::new(text, self.cursor.dialect(), self.functions);
         classifier.nesting = self.nesting + 1;
         classifier.run();
-        let each = classifier.finish().effects.into_iter().map(|effect| match effect {
+        let effects = classifier.finish().effects;
+        let announces = effects.iter().any(Effect::may_announce);
+        let each = effects.into_iter().map(|effect| match effect {
             Effect::Leaves(leaves) => leaves,
             Effect::TakeUserLock(_) => Leaves::USER_LOCKS,
             Effect::LockTables(_) | Effect::OpenHandler(_) | Effect::Role { .. } => Leaves::UNREPORTED,
@@ -52,7 +54,7 @@ impl Classifier<'_> {
             Effect::Variable { .. } if self.cursor.dialect().family == Family::MariaDb => Leaves::UNREPORTED,
             _ => Leaves::empty(),
         });
-        each.fold(Leaves::empty(), Leaves::union)
+        (each.fold(Leaves::empty(), Leaves::union), announces)
     }
 
     /// The string in hand if nothing else follows it but USING.

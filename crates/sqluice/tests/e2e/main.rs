@@ -49,6 +49,7 @@ mod pipelines;
 mod plugins;
 mod pool;
 mod proxy_protocol;
+mod query_cache;
 mod regressions;
 mod reload;
 mod replay;

@@ -71,14 +71,6 @@ pub(in crate::session) struct Unsure {
     unheard: bool,
 }
 
-/// Whether a statement may leave SET TRANSACTION waiting: by its text, or behind it.
-pub(in crate::session) fn may_announce(statement: &Statement) -> bool {
-    let announces = |effect: &Effect| {
-        matches!(effect, Effect::TransactionCharacteristics { session: false, .. }) || super::untold::is_hidden(effect)
-    };
-    statement.effects.iter().any(announces)
-}
-
 /// Whether a transaction that the statement begins may leave its access mode in MySQL's tracker.
 fn may_leave_access_mode(statement: &Statement) -> bool {
     let begins = matches!(statement.transaction, Some(TransactionStep::Begin { read_only: Some(_), .. }));
@@ -94,10 +86,14 @@ impl Session {
         out: &mut Outgoing,
     ) {
         // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
-        let prepares = || query.statement.effects.iter().any(|effect| matches!(effect, Effect::PrepareText { .. }));
+        let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { announces: true, .. });
+        let prepares = || query.statement.effects.iter().any(prepares);
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
         let needs_not = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::ExpiredPassword);
-        if needs_not || self.tells(connection) || !query.runs_text() || !(may_announce(&query.statement) || prepares())
+        if needs_not
+            || self.tells(connection)
+            || !query.runs_text()
+            || !(self.belief.may_announce(&query.statement) || prepares())
         {
             return;
         }
@@ -109,6 +105,30 @@ impl Session {
             connection.origin.access_mode_left = false;
             out.command(connection, Command::Query, TAKE_AWAY.as_bytes(), Purpose::Variables, Expect::Results);
         }
+    }
+
+    /// Has the connection tell of SET TRANSACTION no longer, ahead of a read that MariaDB's query cache may answer: a server that
+    /// reports transactions does not use it (seen with 10.11).
+    pub(in crate::session) fn hear_no_more_of_characteristics(
+        &self,
+        connection: &mut Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
+        let belief = &self.belief;
+        let caches =
+            || belief.catalog.globals.get("query_cache_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("OFF"));
+        let keeps = [Pin::Transaction, Pin::Xa, Pin::NextStatement, Pin::ExpiredPassword]
+            .into_iter()
+            .any(|pin| belief.pins.has(pin));
+        let reads = query.statement.kind == Kind::Select && query.statement.access.only_reads();
+        if !reads || keeps || belief.past.unsure.characteristics || belief.pins.some_text_may_announce() || !caches() {
+            return;
+        }
+        let own = belief.state.variable(TRANSACTION_INFO).unwrap_or("DEFAULT");
+        let set = format!("SET {TRANSACTION_INFO}={own}");
+        out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
+        connection.origin.tells_characteristics = false;
     }
 
     /// Whether a connection tells what SET TRANSACTION announces.
@@ -126,7 +146,7 @@ impl Session {
         let statement = &*query.statement;
         if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
             self.belief.past.unsure.unheard &= outcome.error.is_some();
-        } else if may_announce(statement) && !self.tells(&held.lease) {
+        } else if self.belief.may_announce(statement) && !self.tells(&held.lease) {
             self.belief.past.unsure.unheard = true;
         }
         if may_leave_access_mode(statement) && !self.tells(&held.lease) {
@@ -135,7 +155,7 @@ impl Session {
         let untold = outcome.error.is_some() || outcome.ended_by_eof;
         let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
         let announces = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { session: false, .. });
-        if untold && (self.belief.pins.awaits_use(OneUse::Characteristics) || may_announce(statement)) {
+        if untold && (self.belief.pins.awaits_use(OneUse::Characteristics) || self.belief.may_announce(statement)) {
             self.belief.past.unsure.characteristics = true;
         } else if statement.effects.iter().any(announces) && !told() {
             // The server tells a second, equal announcement only once.
@@ -190,6 +210,14 @@ impl Session {
 }
 
 impl Belief {
+    /// Whether a statement may leave SET TRANSACTION waiting: by its text, or behind it.
+    fn may_announce(&self, statement: &Statement) -> bool {
+        statement.effects.iter().any(|effect| match effect {
+            Effect::ExecuteText { name } => self.pins.text_may_announce(name),
+            effect => effect.may_announce(),
+        })
+    }
+
     /// The server says what SET TRANSACTION has announced, in SQL; nothing when that was used up.
     pub(in crate::session) fn learn_characteristics(&mut self, text: &str) {
         self.past.unsure.characteristics = false;

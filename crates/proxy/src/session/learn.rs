@@ -234,7 +234,8 @@ impl Session {
         use sql::TransactionStep::Savepoint;
         let (statement, facts) = (&*query.statement, self.facts());
         let ended = was_open && !self.belief.pins.has(Pin::Transaction);
-        if facts.autocommit || ended || succeeded && statement.transaction.is_some_and(|step| step != Savepoint) {
+        let ends = succeeded && query.runs_text() && statement.transaction.is_some_and(|step| step != Savepoint);
+        if facts.autocommit || ended || ends {
             self.belief.pins.put(Pin::Savepoint, false);
         }
         let may_have_set = match statement.transaction {

@@ -146,7 +146,7 @@ impl Session {
                 }
             }
         }
-        let ends = match query.statement.transaction {
+        let ends = match query.statement.transaction.filter(|_| query.runs_text()) {
             // The server has rolled it back with its end.
             Some(Rollback { chain: false, .. }) => true,
             Some(Commit { chain: false, .. }) => !wrote,

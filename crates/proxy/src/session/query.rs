@@ -349,7 +349,9 @@ impl<'r> Query<'r> {
     pub fn ends_session(&self, releases: impl FnOnce() -> bool) -> bool {
         use TransactionStep::{Commit, Rollback};
         match self.statement.transaction {
-            Some(Commit { release, .. } | Rollback { release, .. }) => release.unwrap_or_else(releases),
+            Some(Commit { release, .. } | Rollback { release, .. }) if self.runs_text() => {
+                release.unwrap_or_else(releases)
+            }
             _ => false,
         }
     }

@@ -178,7 +178,9 @@ impl TransactionLog {
         use TransactionStep::{Begin, Commit, ImplicitCommit, Rollback};
         let statement = &*query.statement;
         let several = statement.parts > 1;
-        match statement.transaction {
+        // That it is prepared begins and ends nothing.
+        let step = statement.transaction.filter(|_| query.runs_text());
+        match step {
             Some(Begin { .. }) if self.is_open && !several => self.restart(after, insert_id),
             Some(Commit { chain: true, .. } | Rollback { chain: true, .. }) if !several => {
                 return self.chain(after, insert_id);
@@ -227,7 +229,7 @@ impl TransactionLog {
             sequence: query.request.sequence,
         });
         let opens = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { .. });
-        if matches!(statement.transaction, Some(Begin { .. })) {
+        if matches!(step, Some(Begin { .. })) {
             self.preamble = self.entries.len();
         } else if statement.effects.iter().any(opens) && self.entries.len() == self.preamble + 1 {
             // It announces the transaction that is to come.

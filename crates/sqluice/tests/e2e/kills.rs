@@ -160,7 +160,8 @@ async fn a_variable_whose_value_only_the_server_knows_names_the_session_to_kill(
         let id = id(&victim);
         all(&mut victim, "SELECT 1").await;
         all(&mut killer, "BEGIN").await;
-        all(&mut killer, &format!("SELECT id FROM information_schema.PROCESSLIST WHERE id = {id} INTO @e2e_victim")).await;
+        all(&mut killer, &format!("SELECT id FROM information_schema.PROCESSLIST WHERE id = {id} INTO @e2e_victim"))
+            .await;
         all(&mut killer, "KILL @e2e_victim").await;
         has_ended(&mut victim).await;
         assert_eq!(value(&mut killer, "SELECT @e2e_victim").await, id.to_string(), "{family:?}");

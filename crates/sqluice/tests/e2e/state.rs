@@ -126,6 +126,27 @@ async fn completion_type_release_ends_the_session_with_its_transaction() {
 }
 
 #[tokio::test]
+async fn a_prepared_release_ends_the_session_when_it_is_executed() {
+    for family in families() {
+        let (front, _) = start(family, "e2e_release", "CREATE TABLE t (id INT)").await;
+        let mut client = within(&front, "e2e_release").await;
+        all(&mut client, "SET autocommit = 0").await;
+        all(&mut client, "SAVEPOINT a").await;
+        for end in ["ROLLBACK RELEASE", "COMMIT AND NO CHAIN RELEASE"] {
+            let prepared = client.prepare(end).await.unwrap();
+            assert_eq!(value(&mut client, "SELECT 7").await, "7", "{family:?}: {end}");
+            all(&mut client, "ROLLBACK TO a").await;
+            if end.starts_with("COMMIT") {
+                all(&mut client, "INSERT INTO t VALUES (8)").await;
+                client.execute(&prepared, &[]).await.unwrap();
+            }
+        }
+        assert!(client.query_one("SELECT 1").await.is_err(), "{family:?}");
+        assert_eq!(value(&mut within(&front, "e2e_release").await, "SELECT id FROM t").await, "8", "{family:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_routines_do_to_the_session_is_kept() {
     let (front, servers) = start(
         Family::MariaDb,

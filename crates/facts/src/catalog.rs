@@ -103,6 +103,11 @@ pub struct Catalog {
 }
 
 impl Catalog {
+    /// The statements that servers run in each session before its first command, unless there are none.
+    pub fn init_connect(&self) -> Option<&str> {
+        self.globals.get("init_connect").map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+
     /// The collation of a session whose login asks for this one. If that is a character set's built-in default, MariaDB takes the
     /// character set alone, and `character_set_collations` has its collation (since 11.5 utf8mb4_uca1400_ai_ci for
     /// utf8mb4_general_ci; <https://mariadb.com/docs/server/reference/system-variables/character_set_collations>).
@@ -327,5 +332,15 @@ mod tests {
         assert_eq!(uneven(&second), [("sql_mode", "B")], "no server is given a variable that it does not have");
         let third = read(&same, &second, &[("sql_mode", "A"), ("time_zone", "+02:00")]);
         assert_eq!(uneven(&third), [("sql_mode", "A"), ("time_zone", "SYSTEM")]);
+    }
+
+    #[test]
+    fn spaces_alone_are_no_statements() {
+        let mut catalog = Catalog::default();
+        assert_eq!(catalog.init_connect(), None);
+        for (text, expected) in [("", None), (" \n", None), ("SET @a = 1", Some("SET @a = 1"))] {
+            catalog.globals.insert("init_connect".into(), text.into());
+            assert_eq!(catalog.init_connect(), expected);
+        }
     }
 }

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::accounts::like_by;
 
+/// Privileges on `*.*` by which an account may kill the connections of others, and goes without `init_connect`.
+const ADMIN_PRIVILEGES: [&str; 4] = ["ALL PRIVILEGES", "SUPER", "CONNECTION ADMIN", "CONNECTION_ADMIN"];
+
 /// Stands for the same rights in every process: a SHA-256 of them.
 pub type Fingerprint = [u8; 32];
 
@@ -227,6 +230,14 @@ impl<'a> Builder<'a> {
         }
         rights
     }
+}
+
+/// Whether a line of SHOW GRANTS makes its account an administrator of connections.
+pub fn is_admin_grant(grant: &str) -> bool {
+    let Some((privileges, _)) = grant.strip_prefix("GRANT ").and_then(|grant| grant.split_once(" ON *.* TO ")) else {
+        return false;
+    };
+    privileges.split(',').any(|privilege| ADMIN_PRIVILEGES.contains(&privilege.trim()))
 }
 
 /// The same bytes for the same privileges of any user.

@@ -279,6 +279,11 @@ impl LoginSeen {
         let Connected { greeting, capabilities, scramble, .. } = connected;
         LoginSeen { greeting: greeting.clone(), capabilities: *capabilities, scramble: *scramble }
     }
+
+    /// The last challenge that the server sent.
+    pub fn scramble(&self) -> Scramble {
+        self.scramble
+    }
 }
 
 /// COM_CHANGE_USER: logs in anew on a connection in its command phase. The server reads the account, its rights and its

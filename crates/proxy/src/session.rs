@@ -77,7 +77,7 @@ use cluster_session::{ClusterSession, Held};
 use count::End;
 use diagnostics::past::{Doubt, Past};
 use environment::Environment;
-pub use init_connect::{ExemptAccounts, init_connect};
+pub use init_connect::ExemptAccounts;
 pub use moving::{Moving, arrive};
 use pipelined::Piped;
 use query::{Query, Understood};

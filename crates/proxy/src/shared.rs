@@ -5,6 +5,7 @@ mod cluster_writes;
 mod file_shares;
 mod logins;
 mod mail;
+mod quiet_login;
 mod short;
 mod warming;
 

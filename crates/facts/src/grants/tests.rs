@@ -130,3 +130,18 @@ fn who_may_become_another_user_is_not_known() {
     all.proxies.insert(String::new());
     assert!(Grants::new(&all).fingerprint("b").is_none());
 }
+
+#[test]
+fn grants_say_who_is_connection_admin() {
+    for (grant, may) in [
+        ("GRANT ALL PRIVILEGES ON *.* TO `app`@`%`", true),
+        ("GRANT SELECT, SUPER ON *.* TO `app`@`%` IDENTIFIED BY PASSWORD '*X'", true),
+        ("GRANT CONNECTION ADMIN ON *.* TO `app`@`%`", true),
+        ("GRANT BACKUP_ADMIN,CONNECTION_ADMIN ON *.* TO `app`@`%`", true),
+        ("GRANT USAGE ON *.* TO `SUPER`@`%`", false),
+        ("GRANT PROCESS ON *.* TO `app`@`%`", false),
+        ("GRANT ALL PRIVILEGES ON `app`.* TO `app`@`%`", false),
+    ] {
+        assert_eq!(is_admin_grant(grant), may, "{grant}");
+    }
+}

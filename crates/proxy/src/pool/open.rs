@@ -10,7 +10,6 @@ use wire::Capabilities;
 use wire::handshake::client::LoginRequest;
 
 use super::{Connection, ConnectionNeeds, NO_MESSAGES, Origin, ServerStatements};
-use crate::session::init_connect;
 use crate::shared::{ClusterShared, login_as};
 use route::state::{StateMap, packet_max};
 
@@ -36,10 +35,16 @@ pub(super) async fn open(
     let settings = shared.settings.load();
     let target = shared.target(server, settings.pool.connect_timeout, wanted.key.client);
     let login = login(wanted);
+    // A session with an expired password keeps the connection, on which the server itself has run it.
+    let quiet = match wanted.key.capabilities.contains(Capabilities::CAN_HANDLE_EXPIRED_PASSWORDS) {
+        true => None,
+        false => shared.quiet_login(&target, login.capabilities).await,
+    };
+    let becomes_user = quiet.is_some();
     let logged_in = shared.connection_login(wanted.login);
     let packet_max_before = packet_max_of_today(shared);
-    let connected = net::client::connect(&target, login).await?;
-    let begins_with = init_connect(&shared.published.catalog.load()).is_some();
+    let connected = net::client::connect(&target, quiet.unwrap_or(login)).await?;
+    let begins_with = shared.published.catalog.load().init_connect().is_some();
     let packet_max = packet_max_of_today(shared).filter(|bytes| packet_max_before == Some(*bytes)).unwrap_or(0);
     let seen = Box::new(LoginSeen::of(&connected));
     let Connected { stream, greeting, capabilities, .. } = connected;
@@ -77,7 +82,9 @@ pub(super) async fn open(
         stats: stats.clone(),
     };
     let mut connection = Connection { stream, inbox: Vec::new(), origin };
-    if begins_with {
+    if becomes_user {
+        log_in_again(shared, server, wanted, &mut connection).await?;
+    } else if begins_with {
         // Each session runs it for itself.
         net::client::reset(&mut connection.stream, &target).await?;
         connection.origin.is_reset();

@@ -1,7 +1,10 @@
 //! `init_connect`: the statements that servers run in each session before its first command.
 //!
-//! Servers run them when a connection is opened, and not when it is reset. A backend connection serves many sessions: what
-//! they left on it is undone when it is opened ([`crate::pool`]), and each session runs them itself behind its login.
+//! Servers run them when a connection is opened, and not when it is reset. A backend connection serves many sessions: it is
+//! opened without them ([`ClusterShared::quiet_login`]), or what they left on it is undone when it is opened ([`crate::pool`]), and
+//! each session runs them itself behind its login.
+//!
+//! [`ClusterShared::quiet_login`]: crate::shared::ClusterShared::quiet_login
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,7 +12,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use facts::catalog::Catalog;
 use route::Pin;
 use wire::command::{Command, MULTI_STATEMENTS_OFF};
 use wire::{Capabilities, errno};
@@ -23,11 +25,6 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 const EXEMPT_FOR: Duration = Duration::from_secs(60);
 /// Accounts that are remembered for a cluster, on each worker.
 const ACCOUNTS_MAX: usize = 1024;
-
-/// The statements, unless there are none.
-pub fn init_connect(catalog: &Catalog) -> Option<&str> {
-    catalog.globals.get("init_connect").map(|text| text.trim()).filter(|text| !text.is_empty())
-}
 
 /// An account as far as Sqluice tells accounts apart: the user, and the address that servers see if it is the client's.
 type Account = (Arc<str>, Option<IpAddr>);
@@ -66,7 +63,7 @@ impl Session {
         if self.belief.pins.has(Pin::ExpiredPassword) {
             return;
         }
-        self.here.init_connect = init_connect(&self.belief.catalog_at_login).map(Box::from);
+        self.here.init_connect = self.belief.catalog_at_login.init_connect().map(Box::from);
     }
 
     /// Runs `init_connect`, once. When it fails, the session ends behind its next command, as on a server.
@@ -140,7 +137,8 @@ impl Session {
             Ok(request) => request,
             Err(end) => return end,
         };
-        let host = self.env.handle.client_ip().filter(|ip| !ip.is_loopback());
+        let resolves_names = self.here.cluster.shared.published.accounts.load().resolves_names;
+        let host = self.env.handle.client_ip().filter(|ip| !(resolves_names && ip.is_loopback()));
         let host = host.map_or("localhost".to_owned(), |ip| ip.to_string());
         let schema = self.belief.state.schema().unwrap_or("unconnected");
         let message = format!(
@@ -179,15 +177,5 @@ mod tests {
             known.put(account(&format!("app{number}")), Exempt { yes: false, asked: Instant::now(), change: 0 });
         }
         assert!(known.0.borrow().len() <= ACCOUNTS_MAX);
-    }
-
-    #[test]
-    fn spaces_alone_are_no_statements() {
-        let mut catalog = Catalog::default();
-        assert_eq!(init_connect(&catalog), None);
-        for (text, expected) in [("", None), (" \n", None), ("SET @a = 1", Some("SET @a = 1"))] {
-            catalog.globals.insert("init_connect".into(), text.into());
-            assert_eq!(init_connect(&catalog), expected);
-        }
     }
 }

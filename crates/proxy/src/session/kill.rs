@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use facts::grants::is_admin_grant;
 use facts::view::{ServerId, ServerView};
 use net::query::{self, Limits, QueryError};
 use sql::{Effect, Statement, Victim};
@@ -23,9 +24,6 @@ use crate::shared::login_as;
 pub const KILL_WAIT: Duration = Duration::from_secs(2);
 /// Longer lists of an account's privileges are taken for none.
 const GRANTS_BYTES_MAX: usize = 256 * 1024;
-/// Privileges on `*.*` by which an account may kill the connections of others, and goes without `init_connect`.
-const ADMIN_PRIVILEGES: [&str; 4] = ["ALL PRIVILEGES", "SUPER", "CONNECTION ADMIN", "CONNECTION_ADMIN"];
-
 /// The manner of a KILL.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kill {
@@ -310,8 +308,8 @@ impl Session {
         let failed = |why: String| {
             Refusal::own(errno::ER_NO_SUCH_THREAD, b"HY000", format_args!("the statement could not be killed: {why}"))
         };
-        let connected = query::Client::connect(&target, login, limits);
-        let mut client = connected.await.map_err(|error| failed(error.to_string()))?;
+        let connected = self.here.cluster.shared.connect_quietly(&target, login).await;
+        let mut client = query::Client::new(connected.map_err(|error| failed(error.to_string()))?, limits);
         match client.query_one(sql).await {
             Ok(result) => {
                 let first = |row: &query::Row| {
@@ -337,32 +335,9 @@ fn holds_query(text: &[u8]) -> bool {
     words.any(|word| WORDS.contains(&word))
 }
 
-/// Whether a line of SHOW GRANTS makes its account an administrator of connections.
-fn is_admin_grant(grant: &str) -> bool {
-    let Some((privileges, _)) = grant.strip_prefix("GRANT ").and_then(|grant| grant.split_once(" ON *.* TO ")) else {
-        return false;
-    };
-    privileges.split(',').any(|privilege| ADMIN_PRIVILEGES.contains(&privilege.trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn grants_say_who_is_connection_admin() {
-        for (grant, may) in [
-            ("GRANT ALL PRIVILEGES ON *.* TO `app`@`%`", true),
-            ("GRANT SELECT, SUPER ON *.* TO `app`@`%` IDENTIFIED BY PASSWORD '*X'", true),
-            ("GRANT CONNECTION ADMIN ON *.* TO `app`@`%`", true),
-            ("GRANT BACKUP_ADMIN,CONNECTION_ADMIN ON *.* TO `app`@`%`", true),
-            ("GRANT USAGE ON *.* TO `SUPER`@`%`", false),
-            ("GRANT PROCESS ON *.* TO `app`@`%`", false),
-            ("GRANT ALL PRIVILEGES ON `app`.* TO `app`@`%`", false),
-        ] {
-            assert_eq!(is_admin_grant(grant), may, "{grant}");
-        }
-    }
 
     #[test]
     fn subqueries_and_sequences_are_left_to_servers() {

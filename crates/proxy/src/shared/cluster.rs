@@ -25,6 +25,7 @@ use wire::proxy_header::Version;
 use super::cluster_writes::ClusterWrites;
 use super::logins::{AccountChange, Logins};
 use super::mail::{AskConfirmed, Mail, Mailboxes};
+use super::quiet_login::MonitorExempt;
 use super::short::Short;
 use crate::keyring::Keyring;
 use crate::pool::Quota;
@@ -37,6 +38,8 @@ const PACKET_BYTES_MAX: u32 = 1 << 30;
 pub struct ClusterSettings {
     /// Limits of the pools.
     pub pool: config::Pool,
+    /// The monitor's user.
+    pub monitor: config::Monitor,
     /// TLS towards the servers.
     pub tls: ClientTls,
     /// Grows when `tls`, `compression` or `announce` is configured anew: connections of before are not used again.
@@ -89,6 +92,8 @@ pub struct ClusterShared {
     pub keyring: Keyring,
     /// Counts the clients that log in.
     pub logins: Logins,
+    /// Whether the monitor goes without `init_connect`.
+    pub(super) monitor_exempt: MonitorExempt,
     /// The last change of accounts that was made through here.
     pub account_change: ArcSwapOption<AccountChange>,
     quotas: RwLock<HashMap<ServerId, NamedQuota>>,
@@ -129,6 +134,7 @@ impl ClusterShared {
             settings: ArcSwap::from_pointee(settings),
             keyring: Keyring::default(),
             logins: Logins::default(),
+            monitor_exempt: MonitorExempt::default(),
             account_change: ArcSwapOption::empty(),
             quotas: RwLock::default(),
             epochs: OnceLock::new(),

@@ -34,6 +34,7 @@ pub(super) fn cluster_settings(config: &Config, name: &str) -> Result<Option<Clu
             config::ProxyOut::V2 => Some(Version::V2),
         },
         keepalive: Keepalive::after(cluster.pool.keepalive, cluster.pool.user_timeout),
+        monitor: cluster.monitor.clone(),
         slow_start: cluster.slow_start,
         max_lag: cluster.max_lag,
         is_standalone: cluster.kind == config::ClusterKind::Standalone && cluster.servers.len() == 1,

@@ -102,6 +102,28 @@ async fn each_session_begins_with_it() {
     }
 }
 
+/// Sessions that all keep a connection: each is opened for one of them.
+#[tokio::test]
+async fn it_runs_once_for_each_session_and_for_no_connection() {
+    for family in families() {
+        let mut stand = Stand::start(family).await;
+        let sql = "CREATE TABLE e2e_begin.logins (id INT AUTO_INCREMENT PRIMARY KEY, name TEXT)";
+        stand.servers.primary().sql(sql).unwrap();
+        stand.set("INSERT INTO e2e_begin.logins (name) VALUES (CURRENT_USER())").await;
+        let front = Front::start(&stand.servers, |setup| setup.proxy = "workers = 1\ndrain_ms = 200".into()).await;
+        let mut clients = Vec::new();
+        for number in 1..=5 {
+            let mut client = front.client().await;
+            all(&mut client, "BEGIN").await;
+            assert_eq!(value(&mut client, "SELECT LAST_INSERT_ID()").await, number.to_string(), "{family:?}");
+            clients.push(client);
+        }
+        let count = "SELECT GROUP_CONCAT(DISTINCT name), COUNT(*) FROM e2e_begin.logins";
+        let counted = stand.servers.primary().sql(count).unwrap();
+        assert!(counted.trim().ends_with("app@%\t5"), "{family:?}: {counted}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_ends_when_it_fails() {
     for family in families() {

@@ -34,7 +34,7 @@ impl Prover<'_> {
             return denied;
         }
         let Ok(wrong) = wire::auth::new_scramble() else { return denied };
-        self.refused_by_primary(user, &Credential::password(wrong)).await.unwrap_or(denied)
+        self.refused_by_primary(user, &Credential::password(wrong), false).await.unwrap_or(denied)
     }
 
     /// A client's password is right: whether the primary refuses the account all the same.
@@ -42,7 +42,7 @@ impl Prover<'_> {
         if !self.failures_count(user) {
             return Ok(());
         }
-        self.refused_by_primary(user, credential).await.map_or(Ok(()), Err)
+        self.refused_by_primary(user, credential, true).await.map_or(Ok(()), Err)
     }
 
     fn failures_count(&self, user: &str) -> bool {
@@ -58,13 +58,18 @@ impl Prover<'_> {
     }
 
     /// Logs in to the primary. Only a refusal for many wrong passwords counts here.
-    async fn refused_by_primary(&self, user: &Arc<str>, credential: &Credential) -> Option<Refusal> {
+    async fn refused_by_primary(&self, user: &Arc<str>, credential: &Credential, right: bool) -> Option<Refusal> {
         let (shared, view) = (&self.cluster.shared, self.cluster.view());
         let primary = view.primary.and_then(|id| view.server(id))?;
         let target = shared.target(primary, shared.settings.load().pool.connect_timeout, self.handle.client_addr());
         let capabilities = Capabilities::PROTOCOL_41 | Capabilities::TRANSACTIONS;
-        let error =
-            net::client::connect(&target, login_as(user, credential, capabilities, COLLATION_FALLBACK)).await.err()?;
+        let login = login_as(user, credential, capabilities, COLLATION_FALLBACK);
+        let connected = match right {
+            true => shared.connect_quietly(&target, login).await,
+            // No `init_connect` follows it.
+            false => net::client::connect(&target, login).await,
+        };
+        let error = connected.err()?;
         let said = error.server_error().filter(|said| is_blocked(said.code))?;
         Some(Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message))
     }

@@ -114,6 +114,14 @@ impl ServerStatements {
         }
     }
 
+    /// Nobody executes it again, so it will be closed.
+    pub fn retire(&mut self, key: &StatementKey) {
+        if let Some(known) = self.known.remove(key) {
+            self.bytes -= key.text.len();
+            self.to_close.push(known.id);
+        }
+    }
+
     /// The server does not know it any more.
     pub fn forget(&mut self, key: &StatementKey) {
         if self.known.remove(key).is_some() {
@@ -152,6 +160,16 @@ impl ServerStatements {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_retired_statement_is_closed_once() {
+        let key = StatementKey { text: b"CREATE TABLE t (a INT)"[..].into(), context: 0 };
+        let mut statements = ServerStatements::default();
+        statements.insert(key.clone(), 3, 9);
+        statements.retire(&key);
+        statements.retire(&key);
+        assert_eq!((statements.find(&key), statements.take_closing(), statements.bytes), (None, vec![3], 0));
+    }
 
     #[test]
     fn the_least_recently_used_statement_is_closed() {

@@ -286,6 +286,12 @@ impl Session {
                 if self.belief.pins.has(Pin::LongData) {
                     self.belief.pins.long_data(*id, false);
                 }
+                if query.statement.kind == Kind::Definition
+                    && let Some(prepared) = query.prepared()
+                {
+                    // Definitions are seldom repeated, and a plugin stays in use by a statement of its tables that is prepared.
+                    held.lease.origin.statements.retire(&prepared.key);
+                }
             }
             (_, Command::RegisterReplica) if outcome.error.is_none() => self.belief.pins.put(Pin::Replication, true),
             (Body::OfStatement(id), Command::StmtFetch) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lab::{Family, Replication};
+use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, Parameter};
 use wire::command::Command;
 
@@ -25,6 +25,35 @@ pub async fn within(front: &Front, database: &str) -> Client {
     let mut client = front.client().await;
     client.init_db(database).await.unwrap();
     client
+}
+
+/// A plugin could not be uninstalled while a statement of one of its tables is prepared.
+#[tokio::test]
+async fn definitions_do_not_stay_prepared_behind_their_execution() {
+    let servers = blocking(|| Replication::start(ReplicationOptions::new(Family::MariaDb, 0)).unwrap()).await;
+    let front = Front::start(&servers, |setup| {
+        setup.proxy = "workers = 1\ndrain_ms = 200".into();
+        setup.pool = "max_connections_per_server = 1".into();
+    })
+    .await;
+    let prepared = || {
+        let shown = servers.primary().sql("SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'").unwrap();
+        shown.split_whitespace().last().unwrap().parse::<u32>().unwrap()
+    };
+    let mut client = front.client().await;
+    let create = client.prepare("CREATE OR REPLACE TABLE app.e2e_defined (a INT)").await.unwrap();
+    let read = client.prepare("SELECT a FROM app.e2e_defined").await.err();
+    assert!(read.is_some() && prepared() == 1);
+    for _ in 0..2 {
+        client.execute(&create, &[]).await.unwrap();
+        assert_eq!(value(&mut client, "SELECT 7").await, "7");
+        assert_eq!(prepared(), 0);
+    }
+    client.close(create).await.unwrap();
+    let read = client.prepare("SELECT a FROM app.e2e_defined").await.unwrap();
+    client.execute(&read, &[]).await.unwrap();
+    assert_eq!(value(&mut client, "SELECT 7").await, "7");
+    assert_eq!(prepared(), 1, "reads stay prepared");
 }
 
 #[tokio::test]

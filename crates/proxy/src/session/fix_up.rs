@@ -58,15 +58,16 @@ impl Session {
         names.any(|name| quoted || holds(&format!("@{name}")))
     }
 
-    /// Puts what brings the connection to `wanted` into `out`; gives whether the schema changes. The connection counts as
-    /// being in that state from now on: should a fix-up fail, it is closed.
+    /// Puts what brings the connection to `wanted` into `out`; gives whether a server may refuse it, so that a write must not go
+    /// along: the schema changes, or a variable that not every user may set. The connection counts as being in that state from
+    /// now on: should a fix-up fail, it is closed.
     pub(super) fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
-        let changes_schema = self.bring_to(connection, wanted, out);
+        let may_be_refused = self.bring_to(connection, wanted, out);
         if connection.origin.mode_flags_unsure && connection.origin.last_session != self.env.handle.id {
             connection.origin.mode_flags_unsure = false;
             out.command(connection, Command::Query, RENEW_MODE_FLAGS, Purpose::Variables, Expect::Results);
         }
-        changes_schema
+        may_be_refused
     }
 
     fn bring_to(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
@@ -103,7 +104,7 @@ impl Session {
         if let Some(schema) = schema {
             out.command(connection, Command::InitDb, schema.as_bytes(), Purpose::Schema, Expect::Results);
         }
-        let chooses_schema = schema.is_some();
+        let may_be_refused = schema.is_some() || difference.may_be_refused;
         let mut set = difference.set;
         if !set.is_empty() {
             // The server warns of variables that it means to take away, and may have other messages than before.
@@ -127,7 +128,7 @@ impl Session {
             out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
         }
         connection.origin.state = wanted.clone();
-        chooses_schema
+        may_be_refused
     }
 
     /// Sends what is in `out` and waits for its replies.

@@ -36,7 +36,7 @@ impl Session {
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
-        let changes_schema = self.fix_up(connection, &self.belief.state, &mut out);
+        let may_be_refused = self.fix_up(connection, &self.belief.state, &mut out);
         if !query.statement.effects.is_empty() {
             self.hear_of_characteristics(connection, query, &mut out);
         } else if connection.origin.tells_characteristics {
@@ -50,8 +50,9 @@ impl Session {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.belief.past.found_rows_are_here = true;
         }
-        if changes_schema && !reads {
-            // Should the schema be gone, a statement that writes must not run in the one before.
+        if may_be_refused && !reads {
+            // Should the schema be gone, a statement that writes must not run in the one before; and the server would run it
+            // behind a SET that it has refused.
             Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
         }
         let body = instead.as_ref().unwrap_or(&query.body);

@@ -29,7 +29,53 @@ pub struct Difference {
     pub set: String,
     /// Another one behind it, for user variables: their literals are read in the character set and `sql_mode` of the first.
     pub set_user: String,
+    /// `set` has a variable that a server may refuse: it asks for a privilege, or for a value that not every server has.
+    pub may_be_refused: bool,
 }
+
+/// Variables that any user may set, to values that one server of a cluster takes as another does. All others may be refused.
+const TAKEN: [&str; 40] = [
+    "autocommit",
+    "character_set_client",
+    "character_set_connection",
+    "character_set_results",
+    "character_set_server",
+    "collation_connection",
+    "collation_server",
+    "completion_type",
+    "default_storage_engine",
+    "default_week_format",
+    "div_precision_increment",
+    "foreign_key_checks",
+    "group_concat_max_len",
+    "innodb_lock_wait_timeout",
+    "interactive_timeout",
+    "join_buffer_size",
+    "last_insert_id",
+    "lock_wait_timeout",
+    "long_query_time",
+    "max_error_count",
+    "max_execution_time",
+    "max_heap_table_size",
+    "max_statement_time",
+    "net_read_timeout",
+    "net_write_timeout",
+    "optimizer_switch",
+    "sort_buffer_size",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "time_zone",
+    "tmp_table_size",
+    "transaction_isolation",
+    "transaction_read_only",
+    "tx_isolation",
+    "tx_read_only",
+    "unique_checks",
+    "wait_timeout",
+];
 
 impl Difference {
     /// Nothing has to be done.
@@ -40,7 +86,10 @@ impl Difference {
     /// Adds an assignment, in up to two pieces.
     #[inline]
     fn assign(&mut self, begin: &str, end: &str) {
-        let set = if begin.starts_with('@') { &mut self.set_user } else { &mut self.set };
+        let is_user = begin.starts_with('@');
+        let name = begin.split_once('=').map_or(begin, |(name, _)| name);
+        self.may_be_refused |= !is_user && !begin.starts_with(NAMES) && TAKEN.binary_search(&name).is_err();
+        let set = if is_user { &mut self.set_user } else { &mut self.set };
         set.push_str(if set.is_empty() { "SET " } else { "," });
         set.push_str(begin);
         set.push_str(end);

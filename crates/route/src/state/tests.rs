@@ -25,6 +25,23 @@ fn equal_maps_have_equal_fingerprints_whatever_the_way_there() {
 }
 
 #[test]
+fn a_difference_tells_whether_a_server_may_refuse_it() {
+    let with = |name: &str| {
+        let mut state = StateMap::default();
+        state.set_variable(name, "1");
+        state
+    };
+    for (name, may) in [("sql_safe_updates", false), ("wait_timeout", false), ("binlog_row_image", true)] {
+        let (plain, set) = (StateMap::default(), with(name));
+        assert_eq!(plain.difference(&set).may_be_refused, may, "{name}");
+        assert_eq!(set.difference(&plain).may_be_refused, may, "{name} back");
+    }
+    let mut user = StateMap::default();
+    user.set_user_variable("binlog_row_image", "1");
+    assert!(!StateMap::default().difference(&user).may_be_refused);
+}
+
+#[test]
 fn a_difference_sets_what_differs_and_defaults_what_is_gone() {
     let mut from = state(&[("sql_mode", "ANSI"), ("time_zone", "+02:00"), ("wait_timeout", "100")]);
     from.set_user_variable("old", "1");

@@ -3,7 +3,7 @@
 use lab::Family;
 
 use crate::follow::direct;
-use crate::support::{Front, SOON, all, error, failing, value};
+use crate::support::{Front, SOON, all, error, failing, families, value};
 
 const LENGTH: &str = "SELECT @@session.max_sort_length, @@session.div_precision_increment";
 
@@ -71,6 +71,7 @@ async fn defaults_that_no_session_may_choose_keep_no_client_out() {
     let front = Front::start(&servers, |_| {}).await;
     let mut root = front.login("e2e_chooser", "e2e-Chooser-1").await.unwrap();
     for (default, changed) in [
+        ("enforce_storage_engine = DEFAULT", "enforce_storage_engine = 'InnoDB'"),
         ("innodb_tmpdir = NULL", "innodb_tmpdir = '/tmp'"),
         ("log_disabled_statements = DEFAULT", "log_disabled_statements = 'slave'"),
         ("max_insert_delayed_threads = DEFAULT", "max_insert_delayed_threads = 7"),
@@ -86,6 +87,35 @@ async fn defaults_that_no_session_may_choose_keep_no_client_out() {
     let log = front.log();
     assert!(!log.contains("a session's state was refused") && !log.contains("could not be read"), "{log}");
     servers.primary().sql("DROP USER e2e_chooser@'%'").unwrap();
+}
+
+/// A session has set a variable that its user may set no more, and comes to a new connection.
+#[tokio::test]
+async fn a_write_does_not_run_behind_a_state_that_a_server_refuses() {
+    for family in families() {
+        let servers = failing(family).await;
+        let user = "e2e_refused";
+        let privilege = if family == Family::MariaDb { "BINLOG ADMIN" } else { "SESSION_VARIABLES_ADMIN" };
+        let sql = format!(
+            "DROP USER IF EXISTS {user}@'%'; CREATE USER {user}@'%' IDENTIFIED BY 'e2e-Refused-1';
+             GRANT {privilege} ON *.* TO {user}@'%'; GRANT ALL ON app.* TO {user}@'%';
+             DROP TABLE IF EXISTS app.e2e_refused; CREATE TABLE app.e2e_refused (a INT)"
+        );
+        servers.primary().sql(&sql).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+        let front = Front::start(&servers, |_| {}).await;
+        let mut client = front.login(user, "e2e-Refused-1").await.unwrap();
+        all(&mut client, "SET SESSION binlog_row_image = 'MINIMAL'").await;
+        all(&mut client, "INSERT INTO app.e2e_refused VALUES (1)").await;
+        servers.primary().sql(&format!("REVOKE {privilege} ON *.* FROM {user}@'%'")).unwrap();
+        let ids = format!("SELECT id FROM information_schema.PROCESSLIST WHERE user = '{user}'");
+        for id in servers.primary().sql(&ids).unwrap().lines().filter_map(|line| line.trim().parse::<u64>().ok()) {
+            servers.primary().sql(&format!("KILL {id}")).unwrap();
+        }
+        assert_eq!(error(&mut client, "INSERT INTO app.e2e_refused VALUES (2)").await.0, 1227, "{family:?}");
+        let count = servers.primary().sql("SELECT COUNT(*) FROM app.e2e_refused").unwrap();
+        assert_eq!(count.split_whitespace().last(), Some("1"), "{family:?}");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::super::dialect::Dialect;
 
 /// Beginnings of names that a session's user may not be allowed to set, that only report, that the login itself sets, or that take no
 /// value but the global one.
-const NOT_CARRIED: [&str; 33] = [
+const NOT_CARRIED: [&str; 34] = [
     "binlog_",
     "character_set_client",
     "character_set_connection",
@@ -14,6 +14,7 @@ const NOT_CARRIED: [&str; 33] = [
     "collation_connection",
     "debug",
     "default_master_connection",
+    "enforce_storage_engine",
     "error_count",
     "gtid_",
     "identity",

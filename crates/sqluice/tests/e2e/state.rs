@@ -1,10 +1,11 @@
 //! State that a session has on the server without a word in its text stays its own over shared connections.
 
 use lab::Family;
-use net::query::Client;
+use net::client::Target;
+use net::query::{Client, Limits};
 
 use crate::statements::{start, within};
-use crate::support::{Front, all, blocking, error, families, value};
+use crate::support::{Front, SOON, all, app, blocking, error, families, value};
 
 #[tokio::test]
 async fn what_lives_on_one_connection_stays_there() {
@@ -144,6 +145,31 @@ async fn a_prepared_release_ends_the_session_when_it_is_executed() {
         assert!(client.query_one("SELECT 1").await.is_err(), "{family:?}");
         assert_eq!(value(&mut within(&front, "e2e_release").await, "SELECT id FROM t").await, "8", "{family:?}");
     }
+}
+
+#[tokio::test]
+async fn a_profile_has_no_statements_of_sqluice() {
+    let schema = "e2e_profiled";
+    let function = "CREATE FUNCTION f() RETURNS INT RETURN FOUND_ROWS()";
+    let (front, servers) = start(Family::MariaDb, schema, function).await;
+    let mut shown = Vec::new();
+    let target = Target::plain(servers.primary().address().to_string().parse().unwrap(), SOON);
+    for target in [target, front.target()] {
+        let mut client = Client::connect(&target, app(), Limits::default()).await.unwrap();
+        client.init_db(schema).await.unwrap();
+        for statement in
+            ["SELECT 1 UNION SELECT 2", "SET @x = (SELECT 5)", "SET profiling = ON", "SELECT f()", "SELECT f()"]
+        {
+            all(&mut client, statement).await;
+        }
+        let profiles = client.query_one("SHOW PROFILES").await.unwrap();
+        shown.push(
+            (0..profiles.rows.len())
+                .map(|row| profiles.text(row, "Query").map(Into::into))
+                .collect::<Vec<Option<String>>>(),
+        );
+    }
+    assert_eq!(shown[0], shown[1]);
 }
 
 #[tokio::test]

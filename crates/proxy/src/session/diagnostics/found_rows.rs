@@ -180,14 +180,19 @@ impl Belief {
     #[cold]
     fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
         let is_here = self.past.found_rows_are_here || self.pins.is_empty() && !self.past.is_of(&connection.origin);
-        let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
         let count = self.past.found_rows.unwrap_or(0);
-        if !is_here || refuses || self.past.found_rows_unsure {
+        if !is_here || self.takes_no_query() || self.past.found_rows_unsure {
             return;
         }
         (self.past.found_rows_given, self.past.found_rows_stand_in) = (true, count > ROWS_GIVEN_MAX);
         let text = self.found_rows_again();
         out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
+    }
+
+    /// Whether no query may go ahead of a statement: the server refuses it, or it would stand among those that the session traces,
+    /// and take the place of the last trace.
+    pub(super) fn takes_no_query(&self) -> bool {
+        [Pin::Xa, Pin::ExpiredPassword, Pin::Tracing].into_iter().any(|pin| self.pins.has(pin))
     }
 
     /// A query behind which FOUND_ROWS() is the session's own; 0 stands in for a larger one.

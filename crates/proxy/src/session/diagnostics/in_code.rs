@@ -11,7 +11,6 @@ use crate::pool::{Connection, Origin};
 use crate::session::belief::Belief;
 use crate::session::query::{Body, Query};
 use crate::session::{Past, Session};
-use route::Pin;
 
 /// A larger ROW_COUNT() is not made again.
 const ROW_COUNT_GIVEN_MAX: i64 = 256;
@@ -88,8 +87,7 @@ impl Belief {
     /// Whether a compound statement can make the counts again.
     fn can_count_again(&self, connection: &Connection) -> bool {
         let is_plain = !self.facts.get().dialect.modes.contains(Modes::ORACLE);
-        let refuses = self.pins.has(Pin::Xa) || self.pins.has(Pin::ExpiredPassword);
-        connection.origin.mariadb && is_plain && !refuses && !self.past.found_rows_unsure
+        connection.origin.mariadb && is_plain && !self.takes_no_query() && !self.past.found_rows_unsure
     }
 }
 

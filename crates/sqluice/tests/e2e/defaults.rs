@@ -89,6 +89,26 @@ async fn defaults_that_no_session_may_choose_keep_no_client_out() {
     servers.primary().sql("DROP USER e2e_chooser@'%'").unwrap();
 }
 
+/// The reply to SET GLOBAL must not come before those know of it who log in behind it, at whichever worker.
+#[tokio::test]
+async fn a_login_right_behind_a_change_of_a_default_begins_with_it() {
+    let servers = failing(Family::MariaDb).await;
+    let sql =
+        "CREATE OR REPLACE USER e2e_changer@'%' IDENTIFIED BY 'e2e-Changer-1'; GRANT ALL ON *.* TO e2e_changer@'%'";
+    servers.primary().sql(sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |setup| setup.proxy = "workers = 4\ndrain_ms = 200".into()).await;
+    let mut root = front.login("e2e_changer", "e2e-Changer-1").await.unwrap();
+    for round in 0..60 {
+        let precision = (5 + round % 20).to_string();
+        let set = root.prepare(format!("SET GLOBAL div_precision_increment = {precision}")).await.unwrap();
+        root.execute(&set, &[]).await.unwrap();
+        let mut fresh = front.client().await;
+        assert_eq!(value(&mut fresh, "SELECT @@div_precision_increment").await, precision, "round {round}");
+    }
+    servers.primary().sql("SET GLOBAL div_precision_increment = DEFAULT; DROP USER e2e_changer@'%'").unwrap();
+}
+
 /// A session has set a variable that its user may set no more, and comes to a new connection.
 #[tokio::test]
 async fn a_write_does_not_run_behind_a_state_that_a_server_refuses() {

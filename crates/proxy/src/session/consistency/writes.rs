@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use facts::gtid::WrittenGtids;
 use facts::tables::TableScope;
 use facts::view::ServerId;
-use sql::{Access, Asks, Kind, Why};
+use sql::{Access, Asks, Effect, Kind, Why};
 use wire::Status;
 
 use super::super::query::Query;
@@ -164,10 +164,13 @@ impl Session {
         }
     }
 
-    /// Whether the client must not hear the reply before what it says is noted: another session may ask at once.
+    /// Whether the client must not hear the reply before what it says is noted: another session may ask at once, or begin with a
+    /// default that has changed.
     pub(in crate::session) fn notes_first(&self, query: &Query<'_>) -> bool {
+        let sets_default = |effect: &Effect| matches!(effect, Effect::GlobalVariable { .. });
         !query.statement.access.only_reads()
-            && (self.here.cluster.shared.writes.are_watched()
+            && (query.statement.effects.iter().any(sets_default)
+                || self.here.cluster.shared.writes.are_watched()
                 || self.env.worker.shared.tier.is_some()
                 || query.statement.accounts)
     }

@@ -17,10 +17,10 @@ bitflags! {
         const SEQUENCES = 1 << 1;
         /// System variables, a role, handlers and the locks of tables and of the server: only the connection knows them.
         const UNREPORTED = 1 << 2;
-        /// What BINLOG makes of a connection: one that replays events, for good. Only there do further events follow; a number
-        /// of SET insert_id goes with the next statement; and no reset ends it (seen with MariaDB 10.11 and MySQL 9.7).
+        /// The replay of events by BINLOG. Further events follow on the same connection only; a number of SET insert_id goes
+        /// with the next statement there; and no reset ends it (seen with MariaDB 10.11 and MySQL 9.7).
         const EVENTS = 1 << 3;
-        /// Whatever code may leave whose text is not known. Events are not among it: to replay them takes a right that
+        /// Whatever code of an unknown text may leave. Events are not among it: to replay them takes a right that
         /// applications do not have.
         const OF_UNKNOWN_CODE = Self::USER_LOCKS.bits() | Self::SEQUENCES.bits() | Self::UNREPORTED.bits();
     }

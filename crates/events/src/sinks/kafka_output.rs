@@ -17,8 +17,10 @@ use super::kafka::{KafkaKey, KafkaSasl, KafkaSettings};
 
 /// How long one try waits for acknowledgements. Messages stay under way behind that, and the next try goes on to wait.
 const WAIT: Duration = Duration::from_secs(2);
-/// One step of that.
-const STEP: Duration = Duration::from_millis(20);
+/// The first pause between two looks at what came; each look in vain doubles it.
+const PAUSE_MIN: Duration = Duration::from_micros(500);
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Most bytes of a message. Brokers take a MiB unless they are told otherwise.
 const MESSAGE_BYTES_MAX: usize = 1_000_000;
 
@@ -46,7 +48,7 @@ enum State {
     There,
 }
 
-/// What librdkafka has told since the last look.
+/// The words of librdkafka since the last look.
 #[derive(Default)]
 struct Acknowledged {
     /// Acknowledgements and refusals: a message's row, and its error.
@@ -129,11 +131,12 @@ impl KafkaOutput {
             }
         }
         let begun = Instant::now();
-        let mut refused = None;
+        let (mut refused, mut pause) = (None, PAUSE_MIN);
         loop {
-            producer.poll(STEP);
+            producer.poll(Duration::ZERO);
             let told = producer.context();
             let came = std::mem::take(&mut *told.came.lock().unwrap_or_else(PoisonError::into_inner));
+            let came_none = came.is_empty();
             for (index, error) in came {
                 let Some(state) = under_way.rows.get_mut(index) else { continue };
                 *state = if error.is_some() { State::Unsent } else { State::There };
@@ -148,10 +151,18 @@ impl KafkaOutput {
                     let why = trouble.map(|trouble| format!(": {trouble}")).unwrap_or_default();
                     return Err(io::Error::other(format!("{waits} events are not acknowledged yet{why}")));
                 }
-                None => {}
+                None if came_none => pause = rest(pause),
+                None => pause = PAUSE_MIN,
             }
         }
     }
+}
+
+/// Sleeps, and gives the length of the next pause. A poll with a timeout would go on until that is over, whatever came, and
+/// keep the core busy for its last millisecond (rdkafka 0.39).
+fn rest(pause: Duration) -> Duration {
+    std::thread::sleep(pause);
+    (pause * 2).min(PAUSE_MAX)
 }
 
 /// Gives a line to the producer, and waits for room there.
@@ -159,13 +170,14 @@ fn put(producer: &BaseProducer<Acknowledged>, settings: &KafkaSettings, row: usi
     let key = key(settings.key, line);
     let mut record = BaseRecord::with_opaque_to(&settings.topic, row).payload(line);
     record.key = key.as_deref().map(str::as_bytes);
-    let begun = Instant::now();
+    let (begun, mut pause) = (Instant::now(), PAUSE_MIN);
     while let Err((error, again)) = producer.send(record) {
         let is_full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
         if !is_full || begun.elapsed() >= WAIT {
             return Err(io::Error::other(error));
         }
-        producer.poll(STEP);
+        producer.poll(Duration::ZERO);
+        pause = rest(pause);
         record = again;
     }
     Ok(())

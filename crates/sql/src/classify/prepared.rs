@@ -30,7 +30,8 @@ impl Classifier<'_> {
             return self.unknown();
         }
         let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
-        let (leaves, announces) = text.as_ref().map_or((Leaves::OF_UNKNOWN_CODE, true), |text| self.left_by(text.as_bytes()));
+        let (leaves, announces) =
+            text.as_ref().map_or((Leaves::OF_UNKNOWN_CODE, true), |text| self.left_by(text.as_bytes()));
         let leaves = self.possible(leaves);
         self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves, announces });
         self.scan();

@@ -14,7 +14,7 @@ command_test() {
     # The binary that the tests start has the page.
     command_ui
     # Built with the sink for Kafka, it is tested with a real broker.
-    case " $* " in *kafka*)
+    case " $* " in *features*kafka*)
         fetch_kafka
         export SQLUICE_KAFKA=$KAFKA_FOLDER
         ;;

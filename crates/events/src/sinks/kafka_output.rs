@@ -27,7 +27,7 @@ const MESSAGE_BYTES_MAX: usize = 1_000_000;
 /// A producer, and the batch that is under way.
 pub(super) struct KafkaOutput {
     settings: KafkaSettings,
-    producer: Option<BaseProducer<Acknowledged>>,
+    producer: Option<BaseProducer<Reports>>,
     under_way: Option<UnderWay>,
 }
 
@@ -48,16 +48,16 @@ enum State {
     There,
 }
 
-/// The words of librdkafka since the last look.
+/// The reports of librdkafka since the last look.
 #[derive(Default)]
-struct Acknowledged {
+struct Reports {
     /// Acknowledgements and refusals: a message's row, and its error.
     came: Mutex<Vec<(usize, Option<KafkaError>)>>,
     /// Why no broker can be reached.
     trouble: Mutex<Option<String>>,
 }
 
-impl ClientContext for Acknowledged {
+impl ClientContext for Reports {
     /// Several lines for each try to connect: the sink tells the reason once.
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(?level, facility, message, "kafka");
@@ -73,7 +73,7 @@ impl ClientContext for Acknowledged {
     }
 }
 
-impl ProducerContext for Acknowledged {
+impl ProducerContext for Reports {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, row: usize) {
@@ -134,8 +134,8 @@ impl KafkaOutput {
         let (mut refused, mut pause) = (None, PAUSE_MIN);
         loop {
             producer.poll(Duration::ZERO);
-            let told = producer.context();
-            let came = std::mem::take(&mut *told.came.lock().unwrap_or_else(PoisonError::into_inner));
+            let reports = producer.context();
+            let came = std::mem::take(&mut *reports.came.lock().unwrap_or_else(PoisonError::into_inner));
             let came_none = came.is_empty();
             for (index, error) in came {
                 let Some(state) = under_way.rows.get_mut(index) else { continue };
@@ -145,9 +145,13 @@ impl KafkaOutput {
             let waits = under_way.rows.iter().filter(|state| **state != State::There).count();
             match refused {
                 Some(error) => return Err(io::Error::other(error)),
-                None if waits == 0 => return Ok(too_long),
+                None if waits == 0 => {
+                    // It is over, and explains no later wait.
+                    *reports.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    return Ok(too_long);
+                }
                 None if begun.elapsed() >= WAIT => {
-                    let trouble = told.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let trouble = reports.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let why = trouble.map(|trouble| format!(": {trouble}")).unwrap_or_default();
                     return Err(io::Error::other(format!("{waits} events are not acknowledged yet{why}")));
                 }
@@ -166,7 +170,7 @@ fn rest(pause: Duration) -> Duration {
 }
 
 /// Gives a line to the producer, and waits for room there.
-fn put(producer: &BaseProducer<Acknowledged>, settings: &KafkaSettings, row: usize, line: &[u8]) -> io::Result<()> {
+fn put(producer: &BaseProducer<Reports>, settings: &KafkaSettings, row: usize, line: &[u8]) -> io::Result<()> {
     let key = key(settings.key, line);
     let mut record = BaseRecord::with_opaque_to(&settings.topic, row).payload(line);
     record.key = key.as_deref().map(str::as_bytes);
@@ -213,7 +217,7 @@ fn gap(row: Row, node: &str) -> Vec<u8> {
     line
 }
 
-fn producer(settings: &KafkaSettings) -> io::Result<BaseProducer<Acknowledged>> {
+fn producer(settings: &KafkaSettings) -> io::Result<BaseProducer<Reports>> {
     let mut config = ClientConfig::new();
     config
         .set("bootstrap.servers", &settings.brokers)
@@ -250,7 +254,7 @@ fn producer(settings: &KafkaSettings) -> io::Result<BaseProducer<Acknowledged>> 
         };
         config.set("sasl.mechanism", mechanism).set("sasl.username", &login.user).set("sasl.password", &login.password);
     }
-    config.create_with_context(Acknowledged::default()).map_err(io::Error::other)
+    config.create_with_context(Reports::default()).map_err(io::Error::other)
 }
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ impl Session {
         let how = Kill { query_only: *query_only, soft: *soft };
         Some(match victim {
             Victim::User { name, host } => self.kill_user(request, name.as_deref(), host.as_deref(), how).await,
-            Victim::Connection(id) => match id.or(self.id_in_text(text).await) {
+            Victim::Connection(Some(id)) => self.kill(request, Some(*id), how).await,
+            Victim::Connection(None) => match self.id_in_text(text).await {
                 Some(id) => self.kill(request, Some(id), how).await,
                 None if holds_query(text) => return None,
                 // The number that an expression gives is one of ours, which a server would take for one of its own.

@@ -33,8 +33,9 @@ pub struct Difference {
     pub may_be_refused: bool,
 }
 
-/// Variables that any user may set, to values that one server of a cluster takes as another does. All others may be refused.
-const TAKEN: [&str; 40] = [
+/// Variables that any user may set, to values that one server of a cluster takes as another does, in order. All others may be
+/// refused: a `sql_mode` or `optimizer_switch` of another version, a time zone or an engine that a server has not got.
+const TAKEN: [&str; 36] = [
     "autocommit",
     "character_set_client",
     "character_set_connection",
@@ -43,7 +44,6 @@ const TAKEN: [&str; 40] = [
     "collation_connection",
     "collation_server",
     "completion_type",
-    "default_storage_engine",
     "default_week_format",
     "div_precision_increment",
     "foreign_key_checks",
@@ -60,14 +60,11 @@ const TAKEN: [&str; 40] = [
     "max_statement_time",
     "net_read_timeout",
     "net_write_timeout",
-    "optimizer_switch",
     "sort_buffer_size",
     "sql_auto_is_null",
     "sql_big_selects",
-    "sql_mode",
     "sql_safe_updates",
     "sql_select_limit",
-    "time_zone",
     "tmp_table_size",
     "transaction_isolation",
     "transaction_read_only",

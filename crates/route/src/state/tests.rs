@@ -31,7 +31,14 @@ fn a_difference_tells_whether_a_server_may_refuse_it() {
         state.set_variable(name, "1");
         state
     };
-    for (name, may) in [("sql_safe_updates", false), ("wait_timeout", false), ("binlog_row_image", true)] {
+    for (name, may) in [
+        ("autocommit", false),
+        ("sql_safe_updates", false),
+        ("wait_timeout", false),
+        ("binlog_row_image", true),
+        ("sql_mode", true),
+        ("time_zone", true),
+    ] {
         let (plain, set) = (StateMap::default(), with(name));
         assert_eq!(plain.difference(&set).may_be_refused, may, "{name}");
         assert_eq!(set.difference(&plain).may_be_refused, may, "{name} back");

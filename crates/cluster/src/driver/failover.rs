@@ -26,7 +26,9 @@ pub(super) enum FailoverStage {
     Recheck,
     /// A server that may not be promoted applies what only it has received.
     Feed,
-    /// The new primary gets it from there.
+    /// The new primary becomes a replica of that server.
+    Turn,
+    /// The new primary gets what it lacks from there.
     Fetch,
     /// The new primary applies what it received.
     Drain,
@@ -54,6 +56,7 @@ impl Driver {
             FailoverStage::Fence => self.after_fence(now, run),
             FailoverStage::Recheck => self.after_recheck(now, run),
             FailoverStage::Feed => self.after_feed(now, run),
+            FailoverStage::Turn => self.after_turn(now, run),
             FailoverStage::Fetch => self.after_fetch(now, run),
             FailoverStage::Drain => self.after_drain(now, run),
             FailoverStage::Promotion(ended) => match self.promotion_stage(now, run, ended) {

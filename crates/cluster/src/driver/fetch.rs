@@ -12,7 +12,10 @@ use super::Driver;
 use super::failover::FailoverStage;
 use super::run::{Next, Run};
 use crate::journal::EntryKind;
-use crate::step::Step;
+use crate::step::{ErrorKind, Step};
+
+/// How often the new primary is ordered once more to follow the server that has the data, when the order took too long.
+const AGAIN_MAX: u32 = 3;
 
 impl Driver {
     /// The server that has the data applies it, so that it is in its binary log.
@@ -35,7 +38,26 @@ impl Driver {
         let (None, Some(position)) = (run.first_error(), position) else {
             return self.not_fetched(now, run);
         };
-        run.todo = vec![Step::Follow { server: new, source: from }, Step::WaitApplied { server: new, position }];
+        run.position = position;
+        run.todo = vec![Step::Follow { server: new, source: from }];
+        Some(run.enter(FailoverStage::Turn))
+    }
+
+    /// MySQL's receiver may take seconds to stop while its source is dead, longer than a step may. The stop goes on, and the next
+    /// try finds it done.
+    pub(super) fn after_turn(&mut self, now: Instant, mut run: Run) -> Next<FailoverStage> {
+        let (new, from) = (run.new?, run.from?);
+        match run.first_error().map(|(_, error)| error.kind) {
+            Some(ErrorKind::Timeout) if run.again < AGAIN_MAX => {
+                run.again += 1;
+                run.todo = vec![Step::Follow { server: new, source: from }];
+                return Some(run.enter(FailoverStage::Turn));
+            }
+            Some(_) => return self.not_fetched(now, run),
+            None => {}
+        }
+        run.again = 0;
+        run.todo = vec![Step::WaitApplied { server: new, position: run.position.clone() }];
         Some(run.enter(FailoverStage::Fetch))
     }
 
@@ -55,6 +77,7 @@ impl Driver {
         let error = run.first_error().map_or_else(|| "it reported nothing".to_owned(), |(_, error)| error.to_string());
         run.failed.push((new, format!("it could not get what it lacks from {}: {error}", self.name_of(from))));
         run.ended.clear();
+        run.again = 0;
         self.drain(now, run)
     }
 }

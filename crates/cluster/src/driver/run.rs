@@ -111,7 +111,7 @@ pub(super) struct Run {
     pub(super) failed: Vec<(ServerId, String)>,
     /// How often a stage was repeated.
     pub(super) again: u32,
-    /// Position of the old primary that the new one must have (switchover).
+    /// The position that the new primary must have: the old primary's in a switchover, else that of the server that it fetches from.
     pub(super) position: Arc<str>,
     /// Why it is being taken back.
     pub(super) why: String,

@@ -79,6 +79,48 @@ fn when_nothing_can_be_fetched_the_next_one_tries_and_then_it_is_given_up() {
     assert!(why.text.contains("s2: it could not get what it lacks from s3"), "{}", why.text);
 }
 
+/// Fails over with orders to `s2` to follow `s3` of which the first `late` take too long. Gives the orders' words.
+fn turn_late(late: usize) -> (Script, Vec<String>) {
+    let mut script = without_primary(AUTO, &BARRED[..3], &[10, 12]);
+    let mut words = Vec::new();
+    let (tries, fetched) = (Cell::new(0), Cell::new(false));
+    let given_up =
+        |script: &Script| script.journal.iter().any(|entry| entry.text.contains("no server can be promoted"));
+    while !script.orders.is_empty() && !given_up(&script) {
+        words.extend(script.words());
+        script.answer(|step| match step {
+            Step::Follow { source, .. } if number(step) == 2 && *source == Script::id(3) => {
+                tries.set(tries.get() + 1);
+                fetched.set(tries.get() > late);
+                match fetched.get() {
+                    true => Ok(StepResult::Done),
+                    false => Err(StepError { kind: ErrorKind::Timeout, text: "STOP REPLICA took too long".into() }),
+                }
+            }
+            _ if fetched.get() => world(step, &[12, 12]),
+            _ => world(step, &[10, 12]),
+        });
+    }
+    (script, words)
+}
+
+#[test]
+fn a_server_that_takes_long_to_follow_is_ordered_again_and_nothing_is_awaited_before() {
+    let (script, words) = turn_late(2);
+    let first = words.iter().position(|words| words == "have s2 follow s3").expect("it fetches");
+    let next = ["have s2 follow s3", "have s2 follow s3", "wait until s2 has applied 0-1-12"];
+    assert_eq!(words[first + 1..first + 4], next, "{words:?}");
+    assert_eq!(script.primary(), Some(2));
+}
+
+#[test]
+fn a_server_that_never_follows_is_given_up() {
+    let (script, words) = turn_late(usize::MAX);
+    assert_eq!(words.iter().filter(|words| *words == "have s2 follow s3").count(), 4, "{words:?}");
+    assert!(!words.iter().any(|words| words == "wait until s2 has applied 0-1-12"), "{words:?}");
+    assert!(script.journal.iter().any(|entry| entry.text.contains("STOP REPLICA took too long")));
+}
+
 #[test]
 fn a_server_that_fetched_and_lacks_something_still_is_not_asked_to_fetch_again() {
     let mut script = without_primary(AUTO, &BARRED[..3], &[10, 12]);

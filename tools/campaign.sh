@@ -4,7 +4,7 @@
 command_streams() {
     need_lab
     absolute_variable SQLUICE_MYSQLD
-    cargo build --package sqluice-conform
+    build --package sqluice-conform
     exec "$TARGET/debug/conform" "$@"
 }
 
@@ -12,7 +12,7 @@ command_streams() {
 command_instructions() {
     has valgrind || want valgrind "counts instructions, with its tool callgrind"
     need_lab
-    cargo build --package sqluice-instructions
+    build --package sqluice-instructions
     case " $* " in *" --program "* | *" --list "* | *" help "* | *" --help "*) ;; *)
         say "Building a release (a few minutes the first time)"
         cargo build --release --package sqluice
@@ -35,11 +35,12 @@ command_simulate() {
     done
     need_build
     # Only the crate that plays is optimised; what it stands on is shared with the tests.
-    set -- cargo test --config 'profile.dev.package.sqluice-cluster.opt-level=2' --package sqluice-cluster --test failover
+    set -- --config 'profile.dev.package.sqluice-cluster.opt-level=2' --test failover
     if [ -n "$seed" ]; then
-        SQLUICE_SEED=$seed exec "$@" -- --nocapture
+        SQLUICE_SEED=$seed test_package sqluice-cluster "$@" -- --nocapture
+    else
+        SQLUICE_SEEDS=$seeds test_package sqluice-cluster "$@"
     fi
-    SQLUICE_SEEDS=$seeds exec "$@"
 }
 
 command_failover() {
@@ -47,7 +48,7 @@ command_failover() {
     has ip || want iproute2 "cuts a server off, in a network of its own"
     need_lab
     need_mysql_for "$@"
-    cargo build --package sqluice-failover
+    build --package sqluice-failover
     case " ${options[*]} " in *" --sqluice "* | *" --sqluice="* | *" --help "* | *" -h "*) ;; *)
         say "Building a release (a few minutes the first time)"
         cargo build --release --package sqluice

@@ -124,9 +124,9 @@ command_conform() {
     conform_drivers
     say "The drivers are there after $((SECONDS - started)) s; building Sqluice and the servers' lab"
     started=$SECONDS
-    # With the profile of the tests, whose build is there already.
-    cargo build --package sqluice --bin sqluice
-    cargo build --package sqluice-lab --example cluster
+    # With the profile of the tests, whose build may be there already.
+    build --package sqluice --bin sqluice
+    build --package sqluice-lab --example cluster
     say "Built in $((SECONDS - started)) s"
     python3 conform/run.py "${options[@]}"
 }

@@ -68,12 +68,10 @@ command_valkey() {
 
 # Kafka's jars from Maven Central, each with the checksum that it had when it was chosen.
 fetch_kafka() {
+    need_kafka_build
     if [ ! -f "$KAFKA_FOLDER/complete" ]; then
         has java || want default-jre-headless "runs the Kafka broker of the tests"
         has mvn || want maven "fetches Kafka's jars from Maven Central"
-        has perl || want perl "configures OpenSSL, which is compiled for Kafka's client"
-        has make || want make "compiles Kafka's client, librdkafka"
-        has g++ || want g++ "the same"
         install_packages
         say "Fetching Kafka from Maven Central into $KAFKA_FOLDER (40 MB)"
         rm -rf "$KAFKA_FOLDER"

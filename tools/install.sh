@@ -152,6 +152,12 @@ need_mysql_for() {
     esac
 }
 # All that a build needs, with the packages that are missing so far.
+need_kafka_build() {
+    has perl || want perl "configures OpenSSL, which is compiled for Kafka's client"
+    has make || want make "compiles Kafka's client, librdkafka"
+    has g++ || want g++ "the same"
+    install_packages
+}
 need_build() {
     need_disk
     need_compiler

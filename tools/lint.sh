@@ -27,7 +27,7 @@ command_lint() {
     say "Rules of the house"
     lint_house
     say "Clippy"
-    cargo clippy --workspace --all-targets -- -D warnings || refuse "clippy: see above"
+    SQLUICE_BUILD=${SQLUICE_BUILD:---workspace} whole clippy --all-targets -- -D warnings || refuse "clippy: see above"
     [ "$failures" = 0 ] || die "$failures finding(s), see the lines that say 'refused'."
     say "Nothing to complain about."
 }

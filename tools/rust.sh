@@ -68,3 +68,33 @@ need_rust_tools() {
     say "Installing clippy and rustfmt: the linter and the formatter"
     rustup component add clippy rustfmt >&2 || rust_failed
 }
+
+# Builds programs, with the arguments of `cargo build`. SQLUICE_BUILD names packages and features for all commands alike, as CI
+# does: all that tests need is built once. Other packages have other features, with which cargo builds tokio and more again.
+build() {
+    if [ -z "${SQLUICE_BUILD:-}" ]; then
+        cargo build "$@"
+    else
+        whole build --tests --bins --examples
+    fi
+}
+
+# Runs tests of one package: its name, then the arguments of `cargo test`.
+test_package() {
+    local package=$1
+    shift
+    if [ -z "${SQLUICE_BUILD:-}" ]; then
+        cargo test --package "$package" "$@"
+    else
+        whole test "$@"
+    fi
+}
+
+# A command of cargo on what SQLUICE_BUILD names.
+whole() {
+    local command=$1 selection
+    shift
+    read -ra selection <<<"$SQLUICE_BUILD"
+    case $SQLUICE_BUILD in *kafka*) need_kafka_build ;; esac
+    cargo "$command" "${selection[@]}" "$@"
+}

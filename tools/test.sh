@@ -85,8 +85,8 @@ command_plugins() {
     [ -x "$MARIADB_FOLDER/mariadbd" ] || command_mariadb11
     export SQLUICE_MARIADBD=$MARIADB_FOLDER/mariadbd
     absolute_variable SQLUICE_MARIADBD
-    cargo test --package sqluice-net --test real plugins::
-    cargo test --package sqluice --test e2e plugins::
+    test_package sqluice-net --test real plugins::
+    test_package sqluice --test e2e plugins::
 }
 
 # For between two commits.

@@ -237,9 +237,9 @@ impl Session {
             {
                 return Ok(());
             }
-            let mut held = match self.checkout(&route, &mut attempts).await {
-                Ok(held) => held,
-                Err(_) if attempts.sharing == Sharing::Now => continue,
+            let mut held = match self.checkout_unless_shared(&route, &mut attempts).await {
+                Ok(Some(held)) => held,
+                Ok(None) => continue,
                 Err(refusal) if self.leaves_schema(&refusal) => continue,
                 Err(refusal) => {
                     self.finish(query, End::Refused(attempts.begun, &refusal));

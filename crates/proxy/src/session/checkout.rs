@@ -36,11 +36,28 @@ impl Session {
     /// Finds a server that fits the route and takes a connection to it.
     ///
     /// # Errors
-    /// There is none for the statement; or it waits no longer, because it may share one that has become a pipeline: then its
-    /// [sharing](Attempts::sharing) is [`Sharing::Now`].
+    /// There is none for the statement.
     pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
+        loop {
+            if let Some(held) = self.checkout_unless_shared(route, attempts).await? {
+                return Ok(held);
+            }
+            attempts.sharing = Sharing::Never;
+        }
+    }
+
+    /// The same for a statement that may [share](Attempts::sharing) a connection. `None` if it waits no longer, because a pipeline
+    /// has begun that it may use.
+    ///
+    /// # Errors
+    /// As [`Session::checkout`].
+    pub(super) async fn checkout_unless_shared(
+        &mut self,
+        route: &Route,
+        attempts: &mut Attempts,
+    ) -> Result<Option<Held>, Refusal> {
         if let Some(held) = self.here.held.take() {
-            return Ok(held);
+            return Ok(Some(held));
         }
         let mut user = UserLease::default();
         if self.who.identity.connections_max > 0 {
@@ -83,7 +100,10 @@ impl Session {
             };
             // One that takes less than the session may send is closed, and makes room for a new one.
             if let Some(lease) = lease.filter(|lease| !self.limits_differ(&lease.origin)) {
-                return Ok(Held { lease, awaits, _user: user });
+                return Ok(Some(Held { lease, awaits, _user: user }));
+            }
+            if attempts.sharing == Sharing::Now {
+                return Ok(None);
             }
         }
     }
@@ -131,7 +151,7 @@ impl Session {
     }
 
     /// A connection to this server where none is at hand: an `idle` one that logs in again, a new one, or the next that is given back.
-    /// `None` if that came to nothing, and a server is to be chosen again.
+    /// `None` if that came to nothing, and a server is to be chosen again, or a pipeline has begun that the statement may share.
     async fn lease(
         &self,
         idle: Option<Lease>,
@@ -170,7 +190,7 @@ impl Session {
             Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
             Err(LeaseError::PipelineBegan { since }) => {
                 (attempts.sharing, attempts.queued_since) = (Sharing::Now, Some(since));
-                Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", "the statement runs on a pipeline"))
+                Ok(None)
             }
         }
     }

@@ -47,6 +47,8 @@ pub struct Attempts {
     pub(super) sharing: Sharing,
     /// No connection was at hand.
     pub(super) has_waited: bool,
+    /// It has left the queue of the primary for a replica that had caught up. It does so once.
+    pub(super) has_left_primary: bool,
     /// When it came to the queue for a connection, if it has left that since.
     pub(super) queued_since: Option<Instant>,
 }
@@ -88,6 +90,7 @@ impl Attempts {
             in_any_schema: false,
             sharing: Sharing::Never,
             has_waited: false,
+            has_left_primary: false,
             queued_since: None,
         }
     }

@@ -96,7 +96,7 @@ impl Session {
             let (key, login, state) = (&self.who.identity.key, self.who.identity.login, &self.belief.state);
             let lease = match self.here.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
                 Some(idle) if idle.origin.logged_in >= login => Some(idle),
-                idle => Box::pin(self.lease(idle, server, (&route.target, &view), attempts)).await?,
+                idle => Box::pin(self.lease(idle, server, (route, &view), attempts)).await?,
             };
             // One that takes less than the session may send is closed, and makes room for a new one.
             if let Some(lease) = lease.filter(|lease| !self.limits_differ(&lease.origin)) {
@@ -156,21 +156,27 @@ impl Session {
         &self,
         idle: Option<Lease>,
         server: &ServerView,
-        (target, view): (&Target, &View),
+        (route, view): (&Route, &View),
         attempts: &mut Attempts,
     ) -> Result<Option<Lease>, Refusal> {
+        let target = &route.target;
         if let Some(idle) = idle {
             return self.log_in_again(idle, server, (target, view), attempts).await;
         }
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let wait = self.here.cluster.pools.settings().pool.wait;
         attempts.has_waited = true;
-        let waits = Waits { since: attempts.queued_since.take(), shares: self.shares(attempts.sharing) };
+        let since = attempts.queued_since.take();
+        let waits = Waits { since, shares: self.shares(attempts.sharing) };
         let _shown = self.env.handle.activity.wait(WaitsFor::Connection);
         let leased = tokio::select! {
             biased;
             () = self.here.unfit(server.id, target, view) => {
                 attempts.avoid.push(server.id);
+                return Ok(None);
+            }
+            () = self.replica_catches_up(route, server.id), if !attempts.has_left_primary => {
+                (attempts.has_left_primary, attempts.queued_since) = (true, Some(since.unwrap_or(attempts.at)));
                 return Ok(None);
             }
             leased = self.here.cluster.pools.lease(server, &wanted, wait, waits) => leased,

@@ -4,10 +4,12 @@
 mod tables;
 mod writes;
 
+use std::time::Duration;
+
 use config::Consistency;
 use facts::lags::Lags;
 use facts::positions::Positions;
-use facts::view::{Health, Role, ServerId, ServerView};
+use facts::view::{Health, Role, ServerId, ServerView, View};
 
 use super::Session;
 use super::belief::Belief;
@@ -15,6 +17,10 @@ use super::cluster_session::ClusterSession;
 use crate::shared::Moment;
 use route::{Near, Needs, OwnWrites, Reason, Route, SharedWrites, Target};
 pub(super) use writes::may_write;
+
+/// A read that waits for the primary looks whether a replica has caught up after this pause, and after longer and longer ones.
+const CATCH_UP_PAUSE_MIN: Duration = Duration::from_millis(5);
+const CATCH_UP_PAUSE_MAX: Duration = Duration::from_millis(320);
 
 impl Session {
     /// The writes of all sessions, as far as a read with this route must see them.
@@ -73,7 +79,7 @@ impl Session {
             return;
         }
         let view = self.here.cluster.view();
-        let takes_reads = |server: &ServerView| server.health == Health::Up && view.takes_reads(server);
+        let takes_reads = |server: &ServerView| takes_reads(&view, server);
         if !asks_for_all(route) && self.here.own_for(route).is_none() {
             // Where it has read last is all that it saw there.
             let before = self.here.before(route).map(|before| view.server(before));
@@ -98,6 +104,40 @@ impl Session {
             self.here.cluster.shared.published.want_positions();
         }
     }
+
+    /// A read waits for a connection to `server`. Ends when it need not: that is the primary, which it came to because no replica
+    /// had what it must find, and one has it now.
+    pub(super) async fn replica_catches_up(&self, route: &Route, server: ServerId) {
+        let is_for_replica = route.target == Target::Reader && route.lacks_replica();
+        if !is_for_replica || self.here.cluster.primary() != Some(server) {
+            return std::future::pending().await;
+        }
+        let mut pause = CATCH_UP_PAUSE_MIN;
+        loop {
+            self.here.cluster.shared.published.want_positions();
+            tokio::time::sleep(pause).await;
+            if self.has_replica(route) {
+                return;
+            }
+            pause = (pause * 2).min(CATCH_UP_PAUSE_MAX);
+        }
+    }
+
+    /// Whether a replica has what a read with this route must find, as far as positions tell.
+    fn has_replica(&self, route: &Route) -> bool {
+        let view = self.here.cluster.view();
+        let positions = self.here.cluster.shared.published.positions.load();
+        let all = self.writes_of_all(route, &positions);
+        let needs = self.here.needs(route, &all, &positions);
+        let has_all = |server: &ServerView| needs.is_none_or(|needs| needs.lacking(server.id).is_none());
+        view.servers
+            .iter()
+            .any(|server| takes_reads(&view, server) && view.primary != Some(server.id) && has_all(server))
+    }
+}
+
+fn takes_reads(view: &View, server: &ServerView) -> bool {
+    server.health == Health::Up && view.takes_reads(server)
 }
 
 impl ClusterSession {

@@ -1,5 +1,5 @@
 //! With `consistency_wait_ms` a read that no replica is known to be able to serve has a replica wait until it can, and goes to the
-//! primary when that takes too long.
+//! primary when that takes too long. Where it waits for the primary it goes to a replica that has caught up.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use lab::{Family, Replication};
 use net::query::Parameter;
 
 use crate::consistency::{delay, replica_reads, table};
-use crate::support::{Front, Metrics, all, blocking, failing, has_mysql, value};
+use crate::support::{Front, Metrics, all, blocking, failing, families, has_mysql, until, value};
 
 /// Longest wait for something that comes soon.
 const SOON: Duration = Duration::from_secs(30);
@@ -105,6 +105,46 @@ async fn check_waiting(family: Family) {
     assert_eq!(timeouts(&after) - timeouts(&before), 6.0);
     assert_eq!(replica_reads(&after), replica_reads(&before), "none was in time");
     delay(servers, family, &[0, 0]).await;
+}
+
+/// The primary has no connection to give, and replicas that lacked a session's write have it meanwhile.
+async fn check_leaving_the_primary(family: Family) {
+    let servers = failing(family).await;
+    let servers: &'static Replication = &servers;
+    delay(servers, family, &[0, 0]).await;
+    table(servers, "awaited").await;
+    let front = Front::start(servers, |setup| {
+        setup.pool = "max_connections_per_server = 1\nwait_ms = 30000".into();
+    })
+    .await;
+    front.knows(2).await;
+    delay(servers, family, &[60, 60]).await;
+    front.knows(2).await;
+    let mut reader = update(&front, 7).await;
+    let mut holder = front.client().await;
+    all(&mut holder, "BEGIN").await;
+    all(&mut holder, "SELECT v FROM awaited WHERE id = 2 FOR UPDATE").await;
+    let before = front.metrics().await;
+    let reading = tokio::spawn(async move { (value(&mut reader, READ).await, reader) });
+    until("the read to wait for the primary", async || {
+        (front.metrics().await.sum("sqluice_pool_waiting_statements", &[]) == 1.0).then_some(())
+    })
+    .await;
+    delay(servers, family, &[0, 0]).await;
+    let (read, mut reader) = tokio::time::timeout(SOON, reading).await.expect("it goes to a replica").unwrap();
+    assert_eq!(read, "7");
+    let after = front.metrics_behind([&mut reader]).await;
+    assert_eq!(replica_reads(&after) - replica_reads(&before), 1.0);
+    all(&mut holder, "COMMIT").await;
+    let wait_timeouts = after.sum("sqluice_pool_wait_timeouts_total", &[]);
+    assert_eq!(wait_timeouts, 0.0);
+}
+
+#[tokio::test]
+async fn a_read_leaves_the_queue_of_the_primary_for_a_replica_that_has_caught_up() {
+    for family in families() {
+        check_leaving_the_primary(family).await;
+    }
 }
 
 #[tokio::test]

@@ -174,8 +174,7 @@ impl StateMap {
 
     /// A system variable has this value, in the server's own words.
     pub fn set_variable(&mut self, name: &str, value: &str) {
-        let assignment = format!("{name}={}", value_literal(name, value));
-        self.set(canonical(name), assignment);
+        self.set(canonical(name), assignment(name, value));
     }
 
     /// A system variable was set to this SQL literal.
@@ -211,10 +210,20 @@ impl StateMap {
         kept
     }
 
-    /// This state without the variables that connections begin with different values of; `None` if it has none of them.
-    pub fn without_uneven(&self, catalog: &Catalog) -> Option<StateMap> {
+    /// This state without a variable that connections begin with different values of, which a server did not take, as its
+    /// `refusal` says. Where that names none of them, all go. The values that the session has set itself stay: it began with others, those
+    /// of `began`. `None` if nothing goes.
+    pub fn without_uneven(&self, began: &Catalog, now: &Catalog, refusal: &str) -> Option<StateMap> {
+        let is_given = |name: &&String| {
+            let given = began.globals.get(*name).map(|value| assignment(name, value));
+            self.position(canonical(name))
+                .is_ok_and(|at| given.is_some_and(|given| *self.entries[at].assignment == given))
+        };
+        let given: Vec<&String> = now.uneven.keys().filter(is_given).collect();
+        let is_named = |name: &&&String| refusal.contains(&format!("'{name}'"));
+        let named: Vec<&String> = given.iter().filter(is_named).copied().collect();
         let mut without = self.clone();
-        catalog.uneven.keys().for_each(|name| without.remove_variable(name));
+        (if named.is_empty() { &given } else { &named }).iter().for_each(|name| without.remove_variable(name));
         (without.entries.len() < self.entries.len()).then_some(without)
     }
 
@@ -373,6 +382,11 @@ fn canonical(name: &str) -> &str {
         "transaction_read_only" => "tx_read_only",
         name => name,
     }
+}
+
+/// Gives a variable a value that a server has told.
+fn assignment(name: &str, value: &str) -> String {
+    format!("{name}={}", value_literal(name, value))
 }
 
 /// A value as a tracker tells it, as SQL: numbers bare (a quoted number is refused by numeric variables), all else

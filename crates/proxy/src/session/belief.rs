@@ -18,6 +18,7 @@ use super::idle::IdleLimits;
 use super::packet_limit::PacketLimit;
 use super::statements::{ClientStatements, PackedStatements};
 use super::tracking::ClientTracking;
+use crate::error::Refusal;
 use crate::shared::CountedHere;
 use crate::worker::ClusterHere;
 
@@ -103,10 +104,10 @@ pub(super) struct PackedBelief {
 }
 
 impl Belief {
-    /// Leaves the variables that connections begin with different values of as each connection has them: they may be of a kind
-    /// that no session may choose. Gives whether there were any.
-    pub(super) fn leave_uneven(&mut self) -> bool {
-        let without = self.state.without_uneven(&self.catalog);
+    /// Leaves a variable that connections begin with different values of as each connection has it, as a server has refused to
+    /// set it: it may be of a kind that no session may choose. Gives whether there was one.
+    pub(super) fn leave_uneven(&mut self, refusal: &Refusal) -> bool {
+        let without = self.state.without_uneven(&self.catalog_at_login, &self.catalog, &refusal.message);
         without.map(|without| self.state = Arc::new(without)).is_some()
     }
 

@@ -305,7 +305,7 @@ impl Session {
                 route.target = Target::Primary;
                 return Ok(Next::TryAgain);
             }
-            if self.belief.leave_uneven() {
+            if self.belief.leave_uneven(&refusal) {
                 return Ok(Next::TryAgain);
             }
             self.refuse(request, &refusal).await?;

@@ -222,6 +222,26 @@ fn a_schema_once_chosen_can_only_be_exchanged() {
 }
 
 #[test]
+fn a_default_that_a_server_refuses_goes_alone_if_the_server_names_it() {
+    let mut began = Catalog::default();
+    for (name, value) in [("sql_mode", "ANSI"), ("max_sort_length", "1024"), ("time_zone", "Europe/Berlin")] {
+        began.globals.insert(name.into(), value.into());
+        began.uneven.insert(name.into(), value.into());
+    }
+    let mut given = StateMap::of_session(&began, 0, None);
+    given.set_variable("max_sort_length", "2000");
+    let without = |refusal: &str| {
+        let without = given.without_uneven(&began, &began, refusal)?;
+        Some(["sql_mode", "max_sort_length", "time_zone"].map(|name| without.variable(name).map(str::to_owned)))
+    };
+    let known = |value: &str| Some(value.to_owned());
+    let refused = "Unknown or incorrect time zone: 'Europe/Berlin'";
+    assert_eq!(without(refused), Some([None, known("2000"), None]), "the message names no variable");
+    let refused = "Variable 'sql_mode' can't be set to the value of 'ANSI'";
+    assert_eq!(without(refused), Some([None, known("2000"), known("Europe/Berlin")]));
+}
+
+#[test]
 fn a_session_keeps_what_it_began_with_when_servers_get_other_defaults() {
     let catalog = |mode: &str, uneven: bool| {
         let mut catalog = Catalog::default();
@@ -239,8 +259,9 @@ fn a_session_keeps_what_it_began_with_when_servers_get_other_defaults() {
     assert_eq!(StateMap::of_session(&changed, 0, None).variable("sql_mode"), Some("TRADITIONAL"));
     let own = state(&[("sql_mode", "ORACLE")]);
     assert_eq!(own.keep_beginning(&began, &changed), None, "what the session set itself stays");
-    assert_eq!(kept.without_uneven(&changed), Some(old.clone()));
-    assert_eq!(old.without_uneven(&changed), None);
+    assert_eq!(kept.without_uneven(&began, &changed, ""), Some(old.clone()));
+    assert_eq!(old.without_uneven(&began, &changed, ""), None);
+    assert_eq!(own.without_uneven(&began, &changed, "'sql_mode'"), None, "likewise");
     let fresh = StateMap::after_login(&changed, 0, None);
     assert_eq!(fresh.difference(&kept).set, "SET sql_mode='ANSI'");
 }

@@ -14,6 +14,12 @@ use wire::handshake::client::LoginRequest;
 use wire::proxy_header::Version;
 use wire::{Capabilities, errno};
 
+/// The monitor's session does not go by the servers' defaults. `autocommit = 0` would leave heartbeats uncommitted and let replicas' rows be
+/// read from an old snapshot. Some `sql_mode` would read Sqluice's statements otherwise: BODY is a reserved word of ORACLE.
+/// Limits would cut the lists of accounts and tables short, or end their queries. Each family passes over the other's comment.
+const SESSION: &str = "SET autocommit = 1, sql_mode = '', sql_select_limit = 18446744073709551615, sql_big_selects = 1 \
+                       /*M!100108 , max_statement_time = 0*/ /*!50708 , max_execution_time = 0*/";
+
 /// The address, TLS settings and login by which the monitor and the failover reach one server.
 #[derive(Clone)]
 pub(crate) struct ServerAccess {
@@ -52,9 +58,7 @@ impl ServerAccess {
             announce: self.announce.map(|version| Announce { version, client: None }),
         };
         let mut client = Client::connect(&target, login, limits).await.map_err(|error| connect_failure(&error))?;
-        // A global autocommit=0 would leave heartbeats uncommitted and let replicas' rows be read from an old snapshot.
-        // Some global sql_mode would read Sqluice's statements otherwise: BODY is a reserved word of ORACLE.
-        client.query("SET autocommit = 1, sql_mode = ''").await.map_err(|error| query_failure(&error))?;
+        client.query(SESSION).await.map_err(|error| query_failure(&error))?;
         Ok(client)
     }
 }

@@ -138,6 +138,38 @@ async fn a_write_does_not_run_behind_a_state_that_a_server_refuses() {
     }
 }
 
+/// Limits that servers set for all sessions cut none of the lists short that the monitor reads.
+#[tokio::test]
+async fn defaults_that_limit_queries_do_not_limit_the_monitor() {
+    for family in families() {
+        let servers = failing(family).await;
+        let account = |name: &str| format!("CREATE USER {name}@'%' IDENTIFIED BY 'e2e-Limited-1'");
+        let names = ["e2e_limited_1", "e2e_limited_2", "e2e_limited_3"];
+        servers.primary().sql(&names.map(account).join("; ")).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+        let time = if family == Family::MariaDb { "max_statement_time" } else { "max_execution_time" };
+        let all_limits = |values: [&str; 4]| {
+            let names = ["sql_select_limit", "max_join_size", "sql_big_selects", time];
+            let sets = names.iter().zip(values).map(|(name, value)| format!("SET GLOBAL {name} = {value}"));
+            let sql = sets.collect::<Vec<_>>().join("; ");
+            servers.servers().iter().for_each(|server| drop(server.sql(&sql).unwrap()));
+        };
+        all_limits(["1", "1", "0", if family == Family::MariaDb { "0.000001" } else { "1" }]);
+        let front = Front::start(&servers, |_| {}).await;
+        front.knows(2).await;
+        for name in names {
+            drop(
+                front.login(name, "e2e-Limited-1").await.unwrap_or_else(|error| panic!("{family:?}, {name}: {error}")),
+            );
+        }
+        let log = front.log();
+        assert!(!log.contains("could not be read"), "{family:?}: {log}");
+        all_limits(["DEFAULT", "DEFAULT", "1", "0"]);
+        let drops = names.map(|name| format!("DROP USER {name}@'%'"));
+        servers.primary().sql(&drops.join("; ")).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_deprecated_default_leaves_no_warning_to_a_client() {
     let servers = failing(Family::MariaDb).await;

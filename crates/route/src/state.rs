@@ -377,8 +377,17 @@ fn schema_hash(schema: Option<&str>) -> u64 {
 /// One key for names that mean the same variable.
 fn canonical(name: &str) -> &str {
     match name {
+        "alter_algorithm" => "old_alter_table",
         "character_set_connection" => CONNECTION_COLLATION,
+        // As with the connection's, each of the two changes the other.
+        "character_set_server" => "collation_server",
         "transaction_isolation" => "tx_isolation",
+        "log_slow_min_examined_row_limit" => "min_examined_row_limit",
+        "log_slow_query" => "slow_query_log",
+        "log_slow_query_time" => "long_query_time",
+        "pseudo_replica_mode" => "pseudo_slave_mode",
+        "storage_engine" => "default_storage_engine",
+        "tmp_memory_table_size" => "tmp_table_size",
         "transaction_read_only" => "tx_read_only",
         name => name,
     }

@@ -170,6 +170,40 @@ async fn defaults_that_limit_queries_do_not_limit_the_monitor() {
     }
 }
 
+/// The default of a variable changes under a session that has set the variable by its other name.
+#[tokio::test]
+async fn a_variable_with_two_names_keeps_the_value_that_a_session_gave_it_by_either() {
+    let servers = failing(Family::MariaDb).await;
+    let sql = "CREATE OR REPLACE USER e2e_names@'%' IDENTIFIED BY 'e2e-Names-1'; GRANT ALL ON *.* TO e2e_names@'%'";
+    servers.primary().sql(sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |_| {}).await;
+    let mut root = front.login("e2e_names", "e2e-Names-1").await.unwrap();
+    for (default, own, seen) in [
+        ("default_storage_engine = MyISAM", "storage_engine = MEMORY", "MEMORY"),
+        ("long_query_time = 7", "@@session.log_slow_query_time = 3", "3.000000"),
+        ("log_slow_query_time = 8", "@@session.long_query_time = 4", "4.000000"),
+        ("tmp_memory_table_size = 2097152", "tmp_table_size = 1048576", "1048576"),
+        ("min_examined_row_limit = 9", "log_slow_min_examined_row_limit = 5", "5"),
+        ("alter_algorithm = INPLACE", "old_alter_table = COPY", "COPY"),
+    ] {
+        let name = own.trim_start_matches("@@session.").split(' ').next().unwrap();
+        let (default_name, _) = default.split_once(' ').unwrap();
+        let (before, mut client) =
+            (value(&mut root, &format!("SELECT @@global.{default_name}")).await, front.client().await);
+        all(&mut client, &format!("SET {own}")).await;
+        all(&mut root, &format!("SET GLOBAL {default}")).await;
+        // The next one to log in begins with it, so that all know of it.
+        drop(front.client().await);
+        for _ in 0..6 {
+            assert_eq!(value(&mut client, &format!("SELECT @@session.{name}")).await, seen, "{own}");
+        }
+        let quoted = if before.starts_with(|c: char| c.is_ascii_digit()) { before } else { format!("'{before}'") };
+        all(&mut root, &format!("SET GLOBAL {default_name} = {quoted}")).await;
+    }
+    servers.primary().sql("DROP USER e2e_names@'%'").unwrap();
+}
+
 #[tokio::test]
 async fn a_deprecated_default_leaves_no_warning_to_a_client() {
     let servers = failing(Family::MariaDb).await;

@@ -57,6 +57,23 @@ pub(in crate::session) fn moves_to(name: &str, value: &Value) -> bool {
     }
 }
 
+/// Variables that change another one's value: the one that is set, and the other. Servers tell nothing of the other one (seen with
+/// MariaDB 10.11 and MySQL 9.7).
+const CHANGES_ANOTHER: [(&str, &str); 12] = [
+    ("character_set_database", "collation_database"),
+    ("character_set_server", "collation_server"),
+    ("log_queries_not_using_indexes", "log_slow_filter"),
+    ("log_slow_admin_statements", "log_slow_disabled_statements"),
+    ("log_slow_disabled_statements", "log_slow_admin_statements"),
+    ("log_slow_disabled_statements", "log_slow_slave_statements"),
+    ("log_slow_filter", "log_queries_not_using_indexes"),
+    ("log_slow_slave_statements", "log_slow_disabled_statements"),
+    ("max_join_size", "sql_big_selects"),
+    ("old", "old_mode"),
+    ("wsrep_causal_reads", "wsrep_sync_wait"),
+    ("wsrep_sync_wait", "wsrep_causal_reads"),
+];
+
 /// Values beyond this stay on their connection.
 const VALUE_BYTES_MAX: usize = 4096;
 
@@ -120,6 +137,14 @@ impl Session {
 }
 
 impl Belief {
+    /// A variable was set: the values of those that it changes are asked for.
+    pub(in crate::session) fn doubt_changed_along(&mut self, set: &str) {
+        let of_it = CHANGES_ANOTHER.iter().filter(|(name, _)| *name == set);
+        for (_, other) in of_it.filter(|(_, other)| self.catalog.globals.contains_key(*other)) {
+            self.past.doubt_variable(other);
+        }
+    }
+
     /// A statement has set a system variable of the session. The tracker knows best; MariaDB's tells nothing of
     /// `SET @@x = …` without a scope (seen with 10.11).
     pub(in crate::session) fn learn_variable(
@@ -130,6 +155,7 @@ impl Belief {
         tracked: bool,
         outcome: &Outcome,
     ) {
+        self.doubt_changed_along(name);
         let state = Arc::make_mut(&mut self.state);
         match value {
             Value::Default => {

@@ -61,6 +61,7 @@ impl Belief {
                         moves = true;
                     } else if !REPORTS.contains(&name) {
                         Arc::make_mut(&mut self.state).set_variable(name, value);
+                        self.doubt_changed_along(name);
                     }
                 }
                 StateChange::Some => unexplained = true,

@@ -55,6 +55,8 @@ pub struct Published {
     /// How often a fresh catalog was asked for, and up to which request it has been read.
     catalog_wanted: AtomicU64,
     catalog_read: AtomicU64,
+    /// The request for the catalog that came with the last change of a default.
+    defaults_wanted: AtomicU64,
     positions_wanted: AtomicBool,
     control: RwLock<Option<Callback>>,
     listener: RwLock<Option<Arc<dyn ChangeListener>>>,
@@ -108,6 +110,7 @@ impl Published {
             accounts_read: AtomicU64::new(0),
             catalog_wanted: AtomicU64::new(0),
             catalog_read: AtomicU64::new(0),
+            defaults_wanted: AtomicU64::new(0),
             positions_wanted: AtomicBool::new(false),
             control: RwLock::default(),
             listener: RwLock::default(),
@@ -166,6 +169,18 @@ impl Published {
     pub fn request_catalog_refresh(&self) {
         self.catalog_wanted.fetch_add(1, Ordering::AcqRel);
         self.wake_control();
+    }
+
+    /// Asks for the catalog to be read again, because a default that sessions begin with was changed.
+    pub fn request_defaults_refresh(&self) {
+        let number = self.catalog_wanted.fetch_add(1, Ordering::AcqRel) + 1;
+        self.defaults_wanted.fetch_max(number, Ordering::AcqRel);
+        self.wake_control();
+    }
+
+    /// Whether the catalog was read, or could not be read, after the last change of a default.
+    pub fn defaults_are_known(&self) -> bool {
+        self.catalog_has(self.defaults_wanted.load(Ordering::Acquire))
     }
 
     /// Whether the catalog was read, or could not be read, after the last request for it.

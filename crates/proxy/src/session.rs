@@ -215,6 +215,16 @@ impl Session {
         if query.statement.effects.is_empty() { None } else { self.who.take_consistency(query) }
     }
 
+    /// Does what must come before the fix-up, on a connection that no session has used yet or for a statement that asks a sequence.
+    async fn make_connection_ready(&mut self, held: &mut Held, asks_sequence: bool) {
+        if !held.lease.origin.tracks {
+            self.wait_for_defaults().await;
+        }
+        if asks_sequence && self.belief.pins.is_empty() {
+            self.env.forget_sequences(held).await;
+        }
+    }
+
     /// Runs a query on a server, and on another one when the first is lost.
     async fn run_on_server(
         &mut self,
@@ -250,8 +260,9 @@ impl Session {
                 (attempts.sharing, own) = (Sharing::Now, Some(held.lease));
                 continue;
             }
-            if query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty() {
-                Box::pin(self.env.forget_sequences(&mut held)).await;
+            let asks_sequence = query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE);
+            if !held.lease.origin.tracks || asks_sequence {
+                Box::pin(self.make_connection_ready(&mut held, asks_sequence)).await;
             }
             let mut outcome = Outcome::default();
             if let Err(error) =

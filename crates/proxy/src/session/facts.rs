@@ -23,6 +23,18 @@ impl Session {
         self.renew_facts();
     }
 
+    /// A connection that no session has used yet has the servers' defaults of now. If somebody has just changed one, the session
+    /// waits until it knows which, and keeps the one that it began with.
+    pub(super) async fn wait_for_defaults(&mut self) {
+        let published = &self.here.cluster.shared.published;
+        if !published.defaults_are_known() {
+            self.here.cluster.fresh_catalog(super::login::FRESH_CATALOG_WAIT).await;
+        } else if !Arc::ptr_eq(&self.here.cluster.catalog(), &published.catalog.load()) {
+            self.env.worker.take_published(&self.here.cluster);
+        }
+        self.look_at_catalog();
+    }
+
     /// The facts that follow from the session's state.
     pub(super) fn facts(&self) -> StateFacts {
         let facts = self.belief.facts.get();

@@ -170,6 +170,40 @@ async fn defaults_that_limit_queries_do_not_limit_the_monitor() {
     }
 }
 
+/// A session's next connection is opened right behind a change of a default, before Sqluice has read the new one.
+#[tokio::test]
+async fn a_session_keeps_its_default_on_a_connection_that_is_opened_right_behind_a_change() {
+    for family in families() {
+        let servers = failing(family).await;
+        let rights = if family == Family::MariaDb { "SUPER" } else { "SYSTEM_VARIABLES_ADMIN" };
+        let sql = format!(
+            "DROP USER IF EXISTS e2e_behind@'%'; CREATE USER e2e_behind@'%' IDENTIFIED BY 'e2e-Behind-1'; \
+             GRANT {rights} ON *.* TO e2e_behind@'%'"
+        );
+        servers.primary().sql(&sql).unwrap();
+        servers.wait_in_sync(SOON).unwrap();
+        for precision in 5..10 {
+            // Nobody has heard of the change before.
+            let front = Front::start(&servers, |setup| {
+                setup.listener = "split = \"primary\"".into();
+                setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            })
+            .await;
+            let (mut client, mut other) = (front.client().await, front.client().await);
+            let mut root = front.login("e2e_behind", "e2e-Behind-1").await.unwrap();
+            assert_eq!(value(&mut client, "SELECT @@div_precision_increment").await, "4");
+            all(&mut root, &format!("SET GLOBAL div_precision_increment = {precision}")).await;
+            // It takes the client's connection.
+            all(&mut other, "BEGIN").await;
+            all(&mut other, "SELECT 1").await;
+            let seen = value(&mut client, "SELECT @@div_precision_increment").await;
+            all(&mut root, "SET GLOBAL div_precision_increment = 4").await;
+            assert_eq!(seen, "4", "{family:?}, {precision}");
+        }
+        servers.primary().sql("DROP USER e2e_behind@'%'").unwrap();
+    }
+}
+
 /// The default of a variable changes under a session that has set the variable by its other name.
 #[tokio::test]
 async fn a_variable_with_two_names_keeps_the_value_that_a_session_gave_it_by_either() {

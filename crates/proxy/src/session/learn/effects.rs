@@ -54,7 +54,7 @@ impl Session {
             }
             if let Effect::GlobalVariable { .. } = effect {
                 // Sessions that begin from now on begin with it.
-                self.here.cluster.shared.published.request_catalog_refresh();
+                self.here.cluster.shared.published.request_defaults_refresh();
             }
             if in_part {
                 self.belief.doubt_effect(held, effect, &tracked);
@@ -74,7 +74,12 @@ impl Session {
                         .iter()
                         .any(|later| matches!(later, Effect::Variable { name: again, .. } if again == name)) => {}
                 Effect::Variable { name, value } => {
-                    self.belief.learn_variable(held, name, value, tracked(name), outcome)
+                    self.belief.learn_variable(held, name, value, tracked(name), outcome);
+                    let defaults_are_known = || self.here.cluster.shared.published.defaults_are_known();
+                    if *value == Value::Default && has_default(name) && !defaults_are_known() {
+                        // It may have got another default than the catalog's.
+                        self.belief.past.doubt_variable(name);
+                    }
                 }
                 Effect::Names { .. } | Effect::CharacterSet(_) => self.learn_charset(effect),
                 Effect::UserVariable { name, value: Value::Literal(literal) }

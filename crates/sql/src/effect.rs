@@ -142,8 +142,18 @@ impl Effect {
 /// The connections that a KILL means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The connection of this id; `None` if it is no literal.
-    Connection(Option<u64>),
+    /// The connection of this id.
+    Connection(u64),
+    /// CONNECTION_ID(): the connection that the statement runs on.
+    Own,
+    /// The connection whose id a user variable has; its lower-case name.
+    UserVariable(String),
+    /// The connection whose id is the parameter of a prepared statement.
+    Parameter,
+    /// An expression with a subquery or a sequence: servers refuse it in a KILL, or find no id of a session there.
+    Query,
+    /// Another expression, or nothing.
+    Computed,
     /// All connections of a user (MariaDB).
     User {
         /// Its name; `None` for CURRENT_USER.

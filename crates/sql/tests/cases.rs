@@ -191,7 +191,12 @@ fn effect(effect: &Effect) -> String {
         Effect::CountsConnection => "counts-connection".to_owned(),
         Effect::Kill { query_only, soft, victim } => {
             let whom = match victim {
-                Victim::Connection(id) => id.map_or("?".to_owned(), |id| id.to_string()),
+                Victim::Connection(id) => id.to_string(),
+                Victim::Own => "own".to_owned(),
+                Victim::UserVariable(name) => format!("@{name}"),
+                Victim::Parameter => "parameter".to_owned(),
+                Victim::Query => "query".to_owned(),
+                Victim::Computed => "?".to_owned(),
                 Victim::User { name: user, host } => {
                     format!("user {}@{}", name(user), host.as_deref().unwrap_or("?"))
                 }

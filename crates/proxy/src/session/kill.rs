@@ -42,12 +42,6 @@ impl Kill {
     }
 }
 
-/// The last word of a statement, such as the id that a KILL names.
-fn last_word(text: &str) -> &str {
-    let text = text.trim().trim_end_matches(';').trim_end();
-    text.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default()
-}
-
 fn not_owner(id: u32) -> Refusal {
     Refusal::like_server(errno::ER_KILL_DENIED_ERROR, b"HY000", format!("You are not owner of thread {id}"))
 }
@@ -71,12 +65,7 @@ impl Session {
     }
 
     /// KILL as a text. `None` where a server must answer: another statement stands beside it.
-    pub(super) async fn kill_by_text(
-        &mut self,
-        request: &Request,
-        statement: &Statement,
-        text: &[u8],
-    ) -> Option<Answered> {
+    pub(super) async fn kill_by_text(&mut self, request: &Request, statement: &Statement) -> Option<Answered> {
         let Some(Effect::Kill { query_only, soft, victim }) =
             statement.effects.first().filter(|_| statement.parts == 1)
         else {
@@ -85,10 +74,10 @@ impl Session {
         let how = Kill { query_only: *query_only, soft: *soft };
         Some(match victim {
             Victim::User { name, host } => self.kill_user(request, name.as_deref(), host.as_deref(), how).await,
-            Victim::Connection(Some(id)) => self.kill(request, Some(*id), how).await,
-            Victim::Connection(None) => match self.id_in_text(text).await {
+            // A server refuses it.
+            Victim::Query => return None,
+            victim => match self.id_in_text(victim).await {
                 Some(id) => self.kill(request, Some(id), how).await,
-                None if holds_query(text) => return None,
                 // The number that an expression gives is one of ours, which a server would take for one of its own.
                 None => {
                     let refusal = Refusal::not_supported("KILL with an expression that only a server can compute");
@@ -99,11 +88,11 @@ impl Session {
     }
 
     /// The same as [`Session::id_to_kill`]; a user variable may have a value that only the connection knows which the session keeps.
-    async fn id_in_text(&mut self, text: &[u8]) -> Option<u64> {
-        let last = String::from_utf8_lossy(text);
-        let is_unknown = last_word(&last)
-            .strip_prefix('@')
-            .is_some_and(|name| self.belief.pins.is_user_variable_unknown(&name.trim_matches('`').to_lowercase()));
+    async fn id_in_text(&mut self, victim: &Victim) -> Option<u64> {
+        let is_unknown = match victim {
+            Victim::UserVariable(name) => self.belief.pins.is_user_variable_unknown(name),
+            _ => false,
+        };
         if is_unknown && let Some(mut held) = self.here.held.take() {
             self.belief.past.is_here();
             if std::mem::take(&mut self.belief.past.found_rows_unsure) {
@@ -113,26 +102,21 @@ impl Session {
             Box::pin(self.read_back(&mut held)).await;
             self.here.held = Some(held);
         }
-        self.id_to_kill(text)
+        self.id_to_kill(victim)
     }
 
-    /// The id in `KILL CONNECTION_ID()` and `KILL @id`.
-    fn id_to_kill(&self, text: &[u8]) -> Option<u64> {
-        let text = String::from_utf8_lossy(text);
-        let last = last_word(&text);
-        if last.eq_ignore_ascii_case("CONNECTION_ID()") {
-            return Some(u64::from(self.env.handle.id));
+    /// The id that a text says, if Sqluice can tell it without a server.
+    fn id_to_kill(&self, victim: &Victim) -> Option<u64> {
+        match victim {
+            Victim::Connection(id) => Some(*id),
+            Victim::Own => Some(u64::from(self.env.handle.id)),
+            Victim::UserVariable(name) => {
+                let literal = self.belief.state.user_variable(name)?;
+                let cast = literal.strip_prefix("CAST(").and_then(|cast| cast.strip_suffix(" AS UNSIGNED)"));
+                cast.unwrap_or(literal).parse().ok()
+            }
+            _ => None,
         }
-        if let Some(quoted) = last.strip_prefix('\'').or_else(|| last.strip_prefix('"')) {
-            // As a server reads a string for a number.
-            let end = quoted.find(|c: char| !c.is_ascii_digit()).unwrap_or(quoted.len());
-            return Some(quoted[..end].parse().unwrap_or(0));
-        }
-        let name = last.strip_prefix('@').filter(|name| !name.starts_with('@'))?;
-        let literal = self.belief.state.user_variable(&name.trim_matches('`').to_lowercase())?;
-        let digits =
-            literal.strip_prefix("CAST(").and_then(|cast| cast.strip_suffix(" AS UNSIGNED)")).unwrap_or(literal);
-        digits.parse().ok()
     }
 
     /// A prepared KILL that is executed. `None` where a server must answer: neither its text nor its only parameter tells the id.
@@ -149,19 +133,15 @@ impl Session {
 
     /// The id and the manner of a prepared KILL that is executed, if its text or its only parameter tells.
     fn executed_kill(&mut self, query: &Query<'_>, arguments: &[u8]) -> Option<(u64, Kill)> {
-        let Some(Effect::Kill { query_only, soft, victim: Victim::Connection(id) }) = query.statement.effects.first()
-        else {
-            return None;
-        };
+        let Some(Effect::Kill { query_only, soft, victim }) = query.statement.effects.first() else { return None };
         let Body::Execute(statement) = query.body else { return None };
         let how = Kill { query_only: *query_only, soft: *soft };
         let capabilities = self.client.capabilities;
-        let text = query.prepared()?.key.text.clone();
-        if let Some(id) = id.or_else(|| self.id_to_kill(&text)) {
+        if let Some(id) = self.id_to_kill(victim) {
             return Some((id, how));
         }
         let known = self.belief.statements.find_mut(statement)?;
-        if known.parameters != 1 || !text.trim_ascii_end().ends_with(b"?") {
+        if known.parameters != 1 || *victim != Victim::Parameter {
             return None;
         }
         let execute = Execute::parse(arguments, 1, capabilities).ok()?;
@@ -327,32 +307,9 @@ impl Session {
     }
 }
 
-/// Whether a server refuses a KILL for what stands in it, or finds no number of Sqluice's there: a subquery or a sequence.
-fn holds_query(text: &[u8]) -> bool {
-    const WORDS: [&str; 4] = ["SELECT", "LASTVAL", "NEXTVAL", "VALUE"];
-    let text = String::from_utf8_lossy(text).to_ascii_uppercase();
-    // A name of a variable, or in quotes, is another word.
-    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"_@`'\"".contains(c));
-    words.any(|word| WORDS.contains(&word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn subqueries_and_sequences_are_left_to_servers() {
-        for text in
-            ["KILL (SELECT 1)", "kill lastval(s)", "KILL (('x' IN ( SELECT 1)) MOD 44)", "KILL NEXT VALUE FOR s"]
-        {
-            assert!(holds_query(text.as_bytes()), "{text}");
-        }
-        for text in
-            ["KILL @value + 1", "KILL @`select` + 1", "KILL @selected", "KILL 1 + 2", "KILL CONNECTION_ID() + 0"]
-        {
-            assert!(!holds_query(text.as_bytes()), "{text}");
-        }
-    }
 
     #[test]
     fn servers_hear_how_to_kill() {

@@ -130,7 +130,7 @@ impl Session {
         text: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
         if query.statement.kind == Kind::Kill
-            && let Some(answered) = Box::pin(self.kill_by_text(query.request, &query.statement, text)).await
+            && let Some(answered) = Box::pin(self.kill_by_text(query.request, &query.statement)).await
         {
             return Ok(Understood::Answered(Box::new(query), answered));
         }

@@ -60,14 +60,51 @@ impl Classifier<'_> {
             self.effect(Effect::Kill { query_only, soft, victim });
             return self.skip();
         }
-        let id = match self.cursor.kind() {
-            TokenKind::Number if self.cursor.ahead().at_end() => {
-                std::str::from_utf8(self.cursor.bytes()).ok().and_then(|digits| digits.parse().ok())
-            }
-            _ => None,
-        };
-        self.effect(Effect::Kill { query_only, soft, victim: Victim::Connection(id) });
+        let victim = self.connection_to_kill();
+        self.effect(Effect::Kill { query_only, soft, victim });
         self.scan();
+    }
+
+    /// The connection that a KILL names, as far as the text says it. Looks ahead only.
+    fn connection_to_kill(&self) -> Victim {
+        let (token, text, dialect) = (self.cursor.token, self.cursor.text(), self.cursor.dialect());
+        if !self.cursor.ahead().at_end() {
+            return self.expression_to_kill();
+        }
+        let digits = |digits: &[u8]| std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        match self.cursor.kind() {
+            TokenKind::Number => digits(self.cursor.bytes()).map_or(Victim::Computed, Victim::Connection),
+            TokenKind::String => {
+                // As a server reads a string for a number.
+                let value = text::string(token, text, dialect);
+                let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
+                Victim::Connection(digits(&value[..end]).unwrap_or(0))
+            }
+            TokenKind::UserVariable => Victim::UserVariable(text::user_variable(token, text, dialect)),
+            TokenKind::Placeholder => Victim::Parameter,
+            _ => Victim::Computed,
+        }
+    }
+
+    fn expression_to_kill(&self) -> Victim {
+        let mut cursor = self.cursor;
+        if cursor.at(W::ConnectionId) {
+            cursor.step();
+            let empty = cursor.kind() == TokenKind::Open && cursor.ahead().kind() == TokenKind::Close;
+            if empty && cursor.ahead().ahead().at_end() {
+                return Victim::Own;
+            }
+        }
+        while !cursor.at_end() {
+            let words: [&[u8]; 3] = [b"LASTVAL", b"NEXTVAL", b"VALUE"];
+            let word =
+                cursor.kind() == TokenKind::Word && words.iter().any(|word| cursor.bytes().eq_ignore_ascii_case(word));
+            if word || cursor.at(W::Select) {
+                return Victim::Query;
+            }
+            cursor.step();
+        }
+        Victim::Computed
     }
 
     /// `name`, `name@host` or CURRENT_USER.

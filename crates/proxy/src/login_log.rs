@@ -1,4 +1,4 @@
-//! Failed logins in the log: what clients sent cannot forge lines there, and a storm of them does not fill it.
+//! Failed logins in the log: the names that clients send forge no lines there, and a storm of failures does not fill it.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,9 +12,16 @@ const USER_CHARS_MAX: usize = 80;
 /// Characters of a reason.
 pub const REASON_CHARS_MAX: usize = 400;
 
-/// Which failed logins are logged.
+/// Which failed logins are logged, and which sessions that `init_connect` ended.
 #[derive(Debug, Default)]
-pub struct LoginLog(Mutex<Period>);
+pub struct LoginLog {
+    refused: Lines,
+    ended: Lines,
+}
+
+/// Lines of one kind.
+#[derive(Debug, Default)]
+struct Lines(Mutex<Period>);
 
 #[derive(Debug, Default)]
 struct Period {
@@ -26,7 +33,7 @@ struct Period {
 impl LoginLog {
     /// A client was refused.
     pub fn refused(&self, cluster: &str, client: &str, user: &[u8], reason: &str) {
-        let Some(left_out) = self.take_line(Instant::now()) else { return };
+        let Some(left_out) = self.refused.take(Instant::now()) else { return };
         let (user, reason) = (cut(user, USER_CHARS_MAX), cut(reason.as_bytes(), REASON_CHARS_MAX));
         tracing::warn!(cluster, client, user, reason, "login refused");
         if left_out > 0 {
@@ -34,8 +41,20 @@ impl LoginLog {
         }
     }
 
+    /// `init_connect` failed, so a session ended right behind its login.
+    pub fn init_connect_failed(&self, cluster: &str, client: &str, user: &str, reason: &str) {
+        let Some(left_out) = self.ended.take(Instant::now()) else { return };
+        let (user, reason) = (cut(user.as_bytes(), USER_CHARS_MAX), cut(reason.as_bytes(), REASON_CHARS_MAX));
+        tracing::warn!(cluster, client, user, reason, "init_connect failed, so the session ends");
+        if left_out > 0 {
+            tracing::warn!(cluster, sessions = left_out, "more sessions ended so and were not logged");
+        }
+    }
+}
+
+impl Lines {
     /// Whether a line may be written now, and how many were left out since the last one.
-    fn take_line(&self, now: Instant) -> Option<u64> {
+    fn take(&self, now: Instant) -> Option<u64> {
         let mut period = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if period.began.is_none_or(|began| now.saturating_duration_since(began) >= PERIOD) {
             *period = Period { began: Some(now), lines: 0, left_out: period.left_out };
@@ -71,10 +90,10 @@ mod tests {
 
     #[test]
     fn a_storm_is_counted_and_not_logged() {
-        let (log, now) = (LoginLog::default(), Instant::now());
-        let lines = (0..1000).filter(|_| log.take_line(now).is_some()).count();
+        let (log, now) = (Lines::default(), Instant::now());
+        let lines = (0..1000).filter(|_| log.take(now).is_some()).count();
         assert_eq!(lines, LINES_MAX as usize);
-        assert_eq!(log.take_line(now + PERIOD), Some(1000 - u64::from(LINES_MAX)));
-        assert_eq!(log.take_line(now + PERIOD), Some(0));
+        assert_eq!(log.take(now + PERIOD), Some(1000 - u64::from(LINES_MAX)));
+        assert_eq!(log.take(now + PERIOD), Some(0));
     }
 }

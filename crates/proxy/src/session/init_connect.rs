@@ -132,7 +132,7 @@ impl Session {
     /// Answers the next command with the error of servers, which ends the session.
     async fn abort(&mut self, why: &str) -> SessionEnd {
         let (user, client) = (&self.who.identity.user, self.env.handle.client());
-        tracing::warn!(user = %user, client, "init_connect failed, so the session ends: {why}");
+        self.env.worker.shared.login_log.init_connect_failed(&self.here.cluster.shared.name, &client, user, why);
         let request = match self.next_request().await {
             Ok(request) => request,
             Err(end) => return end,

@@ -12,6 +12,7 @@ use wire::reply::ServerError;
 use wire::{errno, packet};
 
 use super::attempts::Attempts;
+use super::diagnostics::read_back::rows;
 use super::client::Request;
 use super::local::Answered;
 use super::query::Query;
@@ -56,21 +57,59 @@ impl Session {
     }
 
     /// Servers keep the role of a session that is reset, and only its connection knows it: the connection is reset and stays
-    /// with the session.
+    /// with the session. If it cannot be reset, another one takes the role.
     async fn reset_with_role(&mut self) -> Result<(), SessionEnd> {
         let Some(mut held) = self.here.held.take() else { return Ok(()) };
         let asked = !self.belief.past.found_rows_unsure || self.read_found_rows(&mut held).await;
+        let may_close = self.belief.pins.has(Pin::BinlogEvents) || self.may_have_xa();
+        let role = if asked && may_close { self.read_role(&mut held).await } else { None };
         let clean = asked && self.reset_in_time(&mut held.lease).await;
         self.lose_pinned_state();
-        if !clean {
-            return Err(SessionEnd::ServerLost("the role of the session is gone with it".into()));
+        if clean {
+            held.lease.origin.is_reset();
+        } else {
+            drop(held);
+            held = match role {
+                Some(role) => self.take_role(&role).await?,
+                None => return Err(SessionEnd::ServerLost("the role of the session is gone with it".into())),
+            };
         }
-        held.lease.origin.is_reset();
         self.belief.pins.put(Pin::Role, true);
         self.env.show_pins(self.belief.pins.bits());
         self.forget_statements();
         self.here.held = Some(held);
         Ok(())
+    }
+
+    /// The role of the session, as SET ROLE takes it. `None` if only a server can write its name.
+    async fn read_role(&mut self, held: &mut Held) -> Option<String> {
+        let capabilities = held.lease.origin.capabilities;
+        let asking = ask(&mut held.lease, "SELECT CURRENT_ROLE()", &self.env.worker);
+        let reply = tokio::time::timeout(CLEAN_UP_WAIT, asking).await.ok()?.ok()??;
+        let role = match rows(&reply, 1, capabilities).ok()?.first()?.first()? {
+            None => return Some("NONE".into()),
+            Some(role) => std::str::from_utf8(role).ok().filter(|role| role.is_ascii())?.to_owned(),
+        };
+        // MySQL gives a list of quoted names, or NONE.
+        Some(if self.belief.is_mariadb() { format!("`{}`", role.replace('`', "``")) } else { role })
+    }
+
+    /// Another connection of the session's user, clean and with a role.
+    async fn take_role(&mut self, role: &str) -> Result<Held, SessionEnd> {
+        let lost = |why: &str| SessionEnd::ServerLost(format!("the role of the session is gone with it: {why}"));
+        let route = Route::to(Target::Primary, Reason::SessionChange, config::Consistency::Session);
+        let mut held = self.checkout(&route, &mut Attempts::new()).await.map_err(|refusal| lost(&refusal.message))?;
+        let taking = async {
+            reset_connection(&mut held.lease, &self.env.worker).await?;
+            ask(&mut held.lease, &format!("SET ROLE {role}"), &self.env.worker).await
+        };
+        match tokio::time::timeout(CLEAN_UP_WAIT, taking).await {
+            Ok(Ok(Some(_))) => {
+                held.lease.origin.is_reset();
+                Ok(held)
+            }
+            _ => Err(lost("no other connection takes it")),
+        }
     }
 
     /// Everything goes that the session's statements left, but for FOUND_ROWS(), which servers do not reset.
@@ -248,13 +287,19 @@ impl Session {
 }
 
 impl Session {
+    /// Whether an XA transaction may be open on a connection that keeps a part of it behind COM_RESET_CONNECTION.
+    ///
+    /// MariaDB (10.11) takes the XA transaction from the connection, but not all of it: no table of InnoDB can be read
+    /// there any more (1031), and the locks outlive the transaction's end. A connection that is closed leaves it whole.
+    fn may_have_xa(&self) -> bool {
+        let pins = &self.belief.pins;
+        self.belief.is_mariadb() && (pins.has(Pin::Transaction) || pins.has(Pin::Xa))
+    }
+
     /// Resets the session's connection; gives whether it is as good as a new one, in time.
     async fn reset_in_time(&self, connection: &mut Connection) -> bool {
-        let pins = &self.belief.pins;
-        // MariaDB (10.11) takes the XA transaction from the connection, but not all of it: no table of InnoDB can be read
-        // there any more (1031), and the locks outlive the transaction's end. A connection that is closed leaves it whole.
-        let may_have_xa = self.belief.is_mariadb() && (pins.has(Pin::Transaction) || pins.has(Pin::Xa));
-        let replays_events = pins.has(Pin::BinlogEvents);
+        let may_have_xa = self.may_have_xa();
+        let replays_events = self.belief.pins.has(Pin::BinlogEvents);
         let cleaning = async {
             if replays_events || may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
                 return Ok(false);

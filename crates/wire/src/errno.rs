@@ -71,6 +71,8 @@ pub const ER_UNKNOWN_SYSTEM_VARIABLE: u16 = 1193;
 pub const ER_TOO_MANY_USER_CONNECTIONS: u16 = 1203;
 /// The wait for a lock took too long. The statement is rolled back, the transaction is not.
 pub const ER_LOCK_WAIT_TIMEOUT: u16 = 1205;
+/// The arguments of a function or a command make no sense.
+pub const ER_WRONG_ARGUMENTS: u16 = 1210;
 /// A deadlock, or with Galera a lost certification. The transaction is rolled back.
 pub const ER_LOCK_DEADLOCK: u16 = 1213;
 /// A limit of the user's account is reached.

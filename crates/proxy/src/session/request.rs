@@ -257,7 +257,7 @@ impl Session {
         command: Command,
         arguments: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
-        let id = statement_id(arguments);
+        let (id, is_mariadb) = (statement_id(arguments), self.belief.is_mariadb());
         let Some(known) = id.and_then(|id| self.belief.statements.find_mut(id)) else {
             // COM_STMT_SEND_LONG_DATA has no reply, not even an error: the execution will tell.
             let answered = match command {
@@ -266,8 +266,13 @@ impl Session {
             };
             return Ok(Understood::answered(request, command, answered));
         };
+        if command == Command::StmtSendLongData
+            && known.refuse_long_data(arguments, is_mariadb)
+        {
+            return Ok(Understood::answered(request, command, Answered::Nothing));
+        }
         if command == Command::StmtExecute
-            && let Some(refusal) = known.refused.take()
+            && let Some(refusal) = known.refuses()
         {
             let answered = self.answer_error(request, &refusal);
             return Ok(Understood::answered(request, command, answered));

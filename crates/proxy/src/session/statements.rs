@@ -55,7 +55,7 @@ pub struct ClientStatement {
     /// The text that its last cursor belongs to, where that was another one than its own.
     pub cursor_of: Option<Arc<[u8]>>,
     /// Why long data for it was refused, which the next execution answers.
-    pub refused: Option<Box<Refusal>>,
+    pub refused: Option<Box<Refused>>,
 }
 
 impl ClientStatement {
@@ -115,9 +115,41 @@ impl ClientStatement {
         came.or(self.types.as_ref().map(|(_, types)| &**types)).unwrap_or_default().into()
     }
 
+    /// Whether long data came for a parameter that the statement does not have: each execution fails until COM_STMT_RESET. The
+    /// server never sees such data: its statement serves other sessions, too.
+    pub fn refuse_long_data(&mut self, arguments: &[u8], is_mariadb: bool) -> bool {
+        let parameter = arguments.get(4..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_le_bytes);
+        if parameter.is_none_or(|parameter| parameter < self.parameters) {
+            return false;
+        }
+        let place = if is_mariadb { "mysqld_stmt_send_long_data" } else { "mysql_stmt_precheck" };
+        let message = format!("Incorrect arguments to {place}");
+        let refusal = Refusal::like_server(errno::ER_WRONG_ARGUMENTS, b"HY000", message);
+        self.refused = Some(Box::new(Refused { refusal, lasts: true }));
+        true
+    }
+
+    /// The error of an execution that is refused.
+    pub fn refuses(&mut self) -> Option<Refusal> {
+        let refused = self.refused.take()?;
+        let refusal = refused.refusal.clone();
+        if refused.lasts {
+            self.refused = Some(refused);
+        }
+        Some(refusal)
+    }
+
     fn execution<'r>(&self, request: &'r Request, capabilities: Capabilities) -> Option<Execute<'r>> {
         Execute::parse(request.payload().get(1..)?, self.parameters, capabilities).ok()
     }
+}
+
+/// Why an execution of a prepared statement fails, whatever it is given.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    refusal: Refusal,
+    /// It fails until COM_STMT_RESET.
+    lasts: bool,
 }
 
 /// All prepared statements of a client.
@@ -200,7 +232,7 @@ impl ClientStatements {
             return false;
         }
         if let Some(known) = statement_id(arguments).and_then(|id| self.find_mut(id)) {
-            known.refused = Some(Box::new(refusal.clone()));
+            known.refused = Some(Box::new(Refused { refusal: refusal.clone(), lasts: false }));
         }
         true
     }
@@ -290,7 +322,7 @@ struct PackedStatement {
     parameters: u16,
     types: Option<(u64, Box<[u8]>)>,
     typed: Option<Box<Typed>>,
-    refused: Option<Box<Refusal>>,
+    refused: Option<Box<Refused>>,
     key: StatementKey,
     state: Arc<StateMap>,
     dialect: Dialect,

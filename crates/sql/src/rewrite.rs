@@ -47,15 +47,16 @@ impl Known<'_> {
 
     /// The value, as wide as the function's own type. MariaDB derives a column's type from the digits, MySQL from the cast.
     /// MySQL warns of FOUND_ROWS() wherever it stands, so it stays, where it is not computed.
-    fn value(self, family: Family) -> String {
+    fn value(self, family: Family, of_variable: bool) -> String {
         match (self, family) {
+            // A column that is unsigned and may be NULL, as the variable's.
+            (Known::ConnectionId(value), _) if of_variable => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
             (Known::ConnectionId(value), Family::MariaDb) => format!("CAST({value:010} AS UNSIGNED)"),
             (Known::FoundRows(value), Family::MariaDb) => format!("{value:021}"),
             (Known::RowCount(value), Family::MariaDb) => format!("{value:021}"),
             (Known::ConnectionId(value), Family::MySql) => format!("CAST({value} AS UNSIGNED)"),
             (Known::FoundRows(value), Family::MySql) => format!("IF(1,{value},FOUND_ROWS())"),
             (Known::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
-            // A column that is unsigned and may be NULL, as the variable's.
             (Known::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
             (Known::LastGtid(gtid), _) => format!("IF(1,'{}',NULL)", gtid.replace(['\'', '\\'], "")),
             // Names and commas: any other byte was refused when the list was set. It may be NULL, as the variable.
@@ -76,7 +77,7 @@ pub struct Rewritten {
 /// The text with every call of these functions, and every reading of these variables, replaced by its value; `None` when it holds none.
 /// ROW_COUNT() and FOUND_ROWS() are replaced as far as no statement of the text goes before that changes them.
 ///
-/// Where a call is a select item of its own without an alias, an alias keeps the column's name as the client spelt it.
+/// Where a call is a select item, or a part of one, an alias keeps the column's name as the client spelt it.
 /// Strings, comments and qualified names (`db.connection_id()`) are left alone.
 pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<Rewritten> {
     let mut cursor = Cursor::new(text, dialect);
@@ -84,10 +85,20 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<
     let mut copied = 0;
     let mut selects = Selects::default();
     let mut before = Before::default();
+    let mut item = Item::default();
     let mut renames = false;
     while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad) {
         let name = cursor;
         let starts_item = selects.starts_item(&cursor);
+        if let Some(alias) = item.ends(&cursor, &selects) {
+            rewritten.extend_from_slice(&text[copied..cursor.before_end]);
+            rewritten.extend_from_slice(&alias);
+            copied = cursor.before_end;
+        }
+        if starts_item && selects.depth == 0 {
+            item = Item { start: Some(name.token.start), ..Item::default() };
+        }
+        item.after_dot = cursor.before == TokenKind::Dot;
         let fitting = known.iter().filter(|function| before.leaves(**function));
         let found = fitting.filter_map(|function| Some((*function, end_of(cursor, *function, &selects)?))).next();
         let Some((function, after)) = found else {
@@ -98,17 +109,24 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<
         };
         let end = after.before_end;
         rewritten.extend_from_slice(&text[copied..name.token.start]);
-        rewritten.extend_from_slice(function.value(dialect.family).as_bytes());
+        rewritten
+            .extend_from_slice(function.value(dialect.family, name.kind() == TokenKind::SystemVariable).as_bytes());
         if starts_item && ends_item(&after) {
             let spelt = String::from_utf8_lossy(&text[name.token.start..end]);
             rewritten.extend_from_slice(b" AS ");
             rewritten.extend_from_slice(text::quote_identifier(&spelt).as_bytes());
             renames |= selects.is_around();
+            item.changed |= selects.is_around();
         } else if selects.is_around() || selects.is_in_list() && !(starts_item && after.at(W::As)) {
-            renames = true;
+            (renames, item.changed) = (true, true);
         }
         copied = end;
         cursor = after;
+    }
+    if let Some(alias) = item.ends(&cursor, &selects) {
+        rewritten.extend_from_slice(&text[copied..cursor.before_end]);
+        rewritten.extend_from_slice(&alias);
+        copied = cursor.before_end;
     }
     if copied == 0 {
         return None;
@@ -157,6 +175,42 @@ fn variable_end<'a>(mut cursor: Cursor<'a>, wanted: &str, assigns: bool) -> Opti
     };
     let assigned = assigns && cursor.at_operator(b"=") || cursor.kind() == TokenKind::Assign;
     (named && !assigned).then_some(cursor)
+}
+
+/// Longest expression that an alias keeps the name of.
+const ALIAS_BYTES_MAX: usize = 200;
+
+/// A select item of the outermost query.
+#[derive(Default)]
+struct Item {
+    /// Where it begins.
+    start: Option<usize>,
+    /// A value stands in it.
+    changed: bool,
+    /// A dot stands before its last token.
+    after_dot: bool,
+}
+
+impl Item {
+    /// The alias that keeps the column's name, if the item ends before the token in hand, holds a value and has no alias.
+    fn ends(&mut self, cursor: &Cursor<'_>, selects: &Selects) -> Option<Vec<u8>> {
+        if selects.depth > 0 || cursor.kind() == TokenKind::Close || !ends_item(cursor) {
+            return None;
+        }
+        let start = self.start.take().filter(|_| self.changed)?;
+        let spelt = cursor.text().get(start..cursor.before_end)?;
+        // An alias is a name or a string.
+        let is_null = cursor.before == TokenKind::Word && spelt.to_ascii_uppercase().ends_with(b" NULL");
+        let is_expression = self.after_dot
+            || is_null
+            || matches!(cursor.before, TokenKind::Close | TokenKind::Number | TokenKind::SystemVariable);
+        let has_comment = [&b"/*"[..], b"--", b"#"].iter().any(|mark| spelt.windows(mark.len()).any(|at| at == *mark));
+        if !is_expression || has_comment || !spelt.is_ascii() || spelt.len() > ALIAS_BYTES_MAX {
+            return None;
+        }
+        let name = text::quote_identifier(&String::from_utf8_lossy(spelt));
+        Some([b" AS ", name.as_bytes()].concat())
+    }
 }
 
 /// Whether a select item ends here: no operator and no alias follows.

@@ -162,6 +162,10 @@ impl Session {
         if matches!(statement.kind, Kind::Definition | Kind::Kill) {
             return None;
         }
+        // It fails as a whole, and the server's error quotes it.
+        if statement.parts > 1 && !self.who.identity.key.capabilities.contains(Capabilities::MULTI_STATEMENTS) {
+            return None;
+        }
         // Beside other statements a KILL goes to the server, which knows its own ids.
         let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
@@ -266,9 +270,7 @@ impl Session {
             };
             return Ok(Understood::answered(request, command, answered));
         };
-        if command == Command::StmtSendLongData
-            && known.refuse_long_data(arguments, is_mariadb)
-        {
+        if command == Command::StmtSendLongData && known.refuse_long_data(arguments, is_mariadb) {
             return Ok(Understood::answered(request, command, Answered::Nothing));
         }
         if command == Command::StmtExecute

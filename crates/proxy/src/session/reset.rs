@@ -12,8 +12,8 @@ use wire::reply::ServerError;
 use wire::{errno, packet};
 
 use super::attempts::Attempts;
-use super::diagnostics::read_back::rows;
 use super::client::Request;
+use super::diagnostics::read_back::rows;
 use super::local::Answered;
 use super::query::Query;
 use super::relay::{RelayError, hear};

@@ -42,6 +42,12 @@ fn may_have_begun(query: &Query<'_>, error: u16) -> bool {
     query.runs_text() && runs_others && !not_understood
 }
 
+/// Whether SET STATEMENT gives a `sql_mode` to the only statement of a text, which can change that of the session by nothing.
+fn has_mode_of_its_own(query: &Query<'_>) -> bool {
+    let is_mode = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == "sql_mode");
+    query.statement.parts == 1 && query.statement.effects.iter().any(is_mode) && !may_run_code(query)
+}
+
 /// Whether a statement may run code that its text does not show: routines, triggers, texts that were prepared.
 fn may_run_code(query: &Query<'_>) -> bool {
     let statement = &query.statement;
@@ -143,7 +149,11 @@ impl Session {
     #[inline]
     fn learn_status(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let behind = outcome.status_behind;
-        if let Some(status) = behind.or(outcome.status) {
+        if let Some(mut status) = behind.or(outcome.status) {
+            if behind.is_none() && has_mode_of_its_own(query) {
+                // Behind the statement the session has its mode again, and the flags have.
+                status = status - Status::OF_MODES | self.belief.status & Status::OF_MODES;
+            }
             // Behind an error the status is that of a part before it, unless the server was asked.
             let is_last = outcome.error.is_none() || behind.is_some();
             if (status ^ self.belief.status).intersects(Status::OF_MODES) && is_last {

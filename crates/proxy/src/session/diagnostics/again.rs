@@ -93,8 +93,8 @@ impl Belief {
             return vec![format!("SIGNAL {}", condition(&Refusal { sqlstate: *b"01000", ..message }))];
         }
         let mut texts = vec![match count {
-            // Messages go with the next statement that names a table.
-            0 => "DO (SELECT 1 FROM (SELECT 1) AS d)".into(),
+            // Messages go with the next statement that names a table; this one computes no query, which FOUND_ROWS() would show.
+            0 => "DO IF(1,1,(SELECT 1 FROM (SELECT 1) AS d))".into(),
             count => format!("DO {}", warnings(count)),
         }];
         texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), errors));

@@ -60,7 +60,12 @@ impl Known<'_> {
             (Known::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
             (Known::LastGtid(gtid), _) => format!("IF(1,'{}',NULL)", gtid.replace(['\'', '\\'], "")),
             // Names and commas: any other byte was refused when the list was set. It may be NULL, as the variable.
-            (Known::TrackedVariables(names), _) => format!("IF(1,'{}',NULL)", names.replace(['\'', '\\'], "")),
+            (Known::TrackedVariables(names), family) => {
+                let names = names.replace(['\'', '\\'], "");
+                // MySQL describes all variables that are texts alike.
+                let other = if family == Family::MySql { "@@time_zone" } else { "NULL" };
+                format!("IF(1,'{names}',{other})")
+            }
         }
     }
 }

@@ -21,10 +21,13 @@ const KNOWN: [rewrite::Known<'_>; 5] = [
 #[test]
 fn what_is_tracked_is_what_the_client_asked_for() {
     let sql = "SET session_track_system_variables=CONCAT(@@session_track_system_variables, ',x')";
-    assert_eq!(rewritten(sql).unwrap(), "SET session_track_system_variables=CONCAT(IF(1,'autocommit',NULL), ',x')");
+    assert_eq!(
+        rewritten(sql).unwrap(),
+        "SET session_track_system_variables=CONCAT(IF(1,'autocommit',@@time_zone), ',x')"
+    );
     assert_eq!(
         rewritten("SELECT @@session.session_track_system_variables").unwrap(),
-        "SELECT IF(1,'autocommit',NULL) AS `@@session.session_track_system_variables`"
+        "SELECT IF(1,'autocommit',@@time_zone) AS `@@session.session_track_system_variables`"
     );
     assert_eq!(rewritten("SET x = @@global.session_track_system_variables"), None);
     assert_eq!(rewritten("SET @@session_track_system_variables = 'x'"), None);

@@ -163,6 +163,8 @@ impl Belief {
                 let own = self.past.doubt.is_some() || held.lease.origin.insert_id == Some(self.past.insert_id);
                 self.past.doubt = Some(if own || tracked(name) { Doubt::Any } else { Doubt::Made });
             }
+            // The server says: it is Sqluice's own list if the client's was not taken.
+            Effect::Variable { name, .. } if name == "session_track_system_variables" => self.past.doubt_variable(name),
             // A timestamp goes on as the clock does, or stands: only the tracker shows which, and MariaDB's does not tell all.
             Effect::Variable { name, value }
                 if (moves_to(name, value) || name == "timestamp") && (tracked(name) || self.is_mariadb()) =>

@@ -137,11 +137,9 @@ impl Session {
                 self.belief.pins.hidden_user_variables(true);
             }
         }
-        if query.prepares() && succeeded {
-            // Preparing an assignment gives the variable the type of the value to come, as far as it is known.
-            for effect in effects.iter().filter(|effect| matches!(effect, Effect::UserVariable { .. })) {
-                self.belief.pins.note(effect, None, true);
-            }
+        // Preparing an assignment gives the variable the type of the value to come, as far as it is known; one that fails does so, too.
+        if query.prepares() {
+            self.belief.note_assignments(effects, outcome);
         }
     }
 

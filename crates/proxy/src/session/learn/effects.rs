@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use facts::catalog::Catalog;
 use sql::{Effect, Kind, Statement, Value};
-use wire::errno::ER_SP_DOES_NOT_EXIST;
+use wire::errno::{ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST};
 
 use crate::error::Refusal;
 use crate::session::belief::Belief;
@@ -45,6 +45,9 @@ impl Session {
             outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(told, _) if told == name))
         };
         let schema = self.belief.state.schema().map(str::to_owned);
+        if !succeeded {
+            self.belief.note_assignments(effects, outcome);
+        }
         // Of a text that failed, the parts before have done what they say.
         let in_part = !succeeded && (query.statement.parts > 1 || assigns_one_by_one(&query.statement));
         for (at, effect) in effects.iter().enumerate() {
@@ -137,6 +140,21 @@ impl Session {
 }
 
 impl Belief {
+    /// A statement with assignments was resolved, and may have been left undone: servers make its user variables there, NULL and with
+    /// the type of the value, which the next session would find on the connection.
+    pub(super) fn note_assignments(&mut self, effects: &[Effect], outcome: &Outcome) {
+        if outcome.error.as_ref().is_some_and(|error| error.code == ER_PARSE_ERROR) {
+            return;
+        }
+        for effect in effects {
+            if let Effect::UserVariable { name, .. } = effect {
+                let unknown = Effect::UserVariable { name: name.clone(), value: Value::Unknown };
+                let noted = if outcome.error.is_some() { &unknown } else { effect };
+                self.pins.note(noted, None, true);
+            }
+        }
+    }
+
     /// A statement has set what its session hears of changes. The server does not tell a list that does not name itself: one that
     /// comes from an expression is read back.
     fn learn_tracking(&mut self, effect: &Effect, catalog: &Catalog) {

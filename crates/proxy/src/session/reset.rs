@@ -77,6 +77,8 @@ impl Session {
         self.belief.pins.put(Pin::Role, true);
         self.env.show_pins(self.belief.pins.bits());
         self.forget_statements();
+        // The connection may have the counts of another session.
+        self.belief.past.is_here();
         self.here.held = Some(held);
         Ok(())
     }

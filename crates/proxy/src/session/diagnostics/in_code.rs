@@ -61,7 +61,8 @@ impl Belief {
                 let arguments = option.to_le_bytes();
                 out.command(connection, Command::SetOption, &arguments, Purpose::Variables, Expect::Results);
             }
-            count @ 1..=ROW_COUNT_GIVEN_MAX if self.can_count_again(connection) => {
+            // Its queries would take the messages that GET DIAGNOSTICS asks for.
+            count @ 1..=ROW_COUNT_GIVEN_MAX if self.can_count_again(connection) && !is_sent_diagnostics(query) => {
                 let found = self.found_rows_again();
                 let text = format!(
                     "BEGIN NOT ATOMIC DECLARE a,n INT DEFAULT {count}; \
@@ -74,7 +75,7 @@ impl Belief {
     }
 
     fn needs_row_count(&self, origin: &Origin, query: &Query<'_>, in_code: Asks, out: &Outgoing) -> bool {
-        if in_code.contains(Asks::ROW_COUNT_IN_CODE) {
+        if in_code.contains(Asks::ROW_COUNT_IN_CODE) || is_sent_diagnostics(query) {
             return !out.pending.is_empty() || self.past.row_count_is_here || !self.past.is_of(origin);
         }
         // The text of a session that keeps its connection may ask it, unless the value was put in.
@@ -89,6 +90,11 @@ impl Belief {
         let is_plain = !self.facts.get().dialect.modes.contains(Modes::ORACLE);
         connection.origin.mariadb && is_plain && !self.takes_no_query() && !self.past.found_rows_unsure
     }
+}
+
+/// Whether GET DIAGNOSTICS itself goes to the server, as it does when it was prepared: its item ROW_COUNT asks for the count.
+fn is_sent_diagnostics(query: &Query<'_>) -> bool {
+    query.statement.kind == Kind::Diagnostics && query.runs_text() && !matches!(query.body, Body::Payload(_))
 }
 
 impl Past {

@@ -146,11 +146,18 @@ impl Belief {
         if outcome.error.as_ref().is_some_and(|error| error.code == ER_PARSE_ERROR) {
             return;
         }
+        let failed = outcome.error.is_some();
         for effect in effects {
-            if let Effect::UserVariable { name, .. } = effect {
-                let unknown = Effect::UserVariable { name: name.clone(), value: Value::Unknown };
-                let noted = if outcome.error.is_some() { &unknown } else { effect };
-                self.pins.note(noted, None, true);
+            match effect {
+                Effect::UserVariable { name, .. } if failed => {
+                    self.pins.note(&Effect::UserVariable { name: name.clone(), value: Value::Unknown }, None, true);
+                }
+                Effect::UserVariable { .. } => self.pins.note(effect, None, true),
+                // The text's own assignments.
+                Effect::PrepareText { text, .. } if failed && text.as_ref().is_none_or(|text| text.contains('@')) => {
+                    self.pins.hidden_user_variables(true);
+                }
+                _ => {}
             }
         }
     }

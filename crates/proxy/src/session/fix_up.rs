@@ -22,8 +22,18 @@ const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_chang
 /// Makes the flags of replies those of the mode that is in effect.
 const RENEW_MODE_FLAGS: &[u8] = b"SET sql_mode=@@sql_mode";
 
+/// Whether a text may name a table that lists the user variables of its connection: `information_schema.USER_VARIABLES`, which
+/// SHOW USER_VARIABLES shows too (MariaDB), `performance_schema.user_variables_by_thread` (MySQL).
+fn names_list_of_variables(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'_', text).any(|at| {
+        let (before, behind) = text.split_at(at);
+        let user = before.last_chunk::<4>().is_some_and(|word| word.eq_ignore_ascii_case(b"user"));
+        user && behind.get(1..10).is_some_and(|word| word.eq_ignore_ascii_case(b"variables"))
+    })
+}
+
 impl Session {
-    /// Whether the statement names a user variable that only sessions before this one had. To MySQL, one that was never set
+    /// Whether the statement names a user variable that only sessions before this one had, or may list them. To MySQL, one that was never set
     /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
     /// only a reset takes away.
     pub(super) fn finds_variables_of_others(&self, origin: &Origin, query: &Query<'_>) -> bool {
@@ -43,15 +53,18 @@ impl Session {
             // Later statements may name them, and find no time for it.
             return true;
         }
+        let text = match &query.body {
+            Body::OfStatement(_) => None,
+            _ => query.text(),
+        };
+        if text.as_ref().is_some_and(|text| names_list_of_variables(text.bytes)) {
+            return true;
+        }
         let names_any = statement.asks.contains(Asks::USER_VARIABLES)
             || statement.effects.iter().any(|effect| matches!(effect, Effect::UserVariable { .. }));
         if !names_any || only_gives_types && !statement.effects.is_empty() {
             return false;
         }
-        let text = match &query.body {
-            Body::OfStatement(_) => None,
-            _ => query.text(),
-        };
         let Some(text) = text.map(|text| text.bytes.to_ascii_lowercase()) else { return false };
         let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
         let quoted = ["@`", "@'", "@\""].into_iter().any(holds);

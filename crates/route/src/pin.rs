@@ -232,6 +232,14 @@ impl Pins {
         self.details.as_ref().is_some_and(|details| details.user_variables.contains(HIDDEN_VARIABLES))
     }
 
+    /// The session has no user variables any more.
+    pub fn no_user_variables(&mut self) {
+        self.count(Pin::UserVariable, |details| {
+            details.user_variables.clear();
+            true
+        });
+    }
+
     /// A user variable's value became known.
     pub fn user_variable_known(&mut self, name: &str) {
         self.count(Pin::UserVariable, |details| {

@@ -242,6 +242,12 @@ impl StateMap {
         }
     }
 
+    /// The session has no user variables any more.
+    pub fn remove_user_variables(&mut self) {
+        let names: Vec<String> = self.user_variables_beyond(&StateMap::default()).map(str::to_owned).collect();
+        names.iter().for_each(|name| self.remove_user_variable(name));
+    }
+
     /// A user variable's value is not known here (any more).
     pub fn remove_user_variable(&mut self, name: &str) {
         self.remove(&format!("@{name}"));

@@ -105,6 +105,8 @@ pub enum Effect {
         /// Lower-case name.
         name: String,
     },
+    /// FLUSH USER_VARIABLES: the session has none any more (MariaDB).
+    FlushUserVariables,
     /// SQL_CALC_FOUND_ROWS: FOUND_ROWS() is likely to follow.
     CalcFoundRows,
     /// SHOW STATUS, FLUSH STATUS: the session counts what its own connection does.

@@ -187,6 +187,7 @@ fn effect(effect: &Effect) -> String {
         Effect::ExecuteText { name } => format!("execute {}", if name.is_empty() { "?" } else { name }),
         Effect::DeallocateText { name } => format!("deallocate {name}"),
         Effect::WhileRunning { name } => format!("while-running:{name}"),
+        Effect::FlushUserVariables => "flush-user-variables".to_owned(),
         Effect::CalcFoundRows => "calc-found-rows".to_owned(),
         Effect::CountsConnection => "counts-connection".to_owned(),
         Effect::Kill { query_only, soft, victim } => {

@@ -56,6 +56,9 @@ impl Classifier<'_> {
                 self.effect(Effect::CountsConnection);
             }
             self.accounts |= self.cursor.at(W::Privileges);
+            if self.cursor.bytes().eq_ignore_ascii_case(b"user_variables") {
+                self.effect(Effect::FlushUserVariables);
+            }
             self.cursor.bump();
         }
         self.kind(Kind::Administration);

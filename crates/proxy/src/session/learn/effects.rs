@@ -90,6 +90,11 @@ impl Session {
                 {
                     state.set_user_variable(name, literal);
                 }
+                Effect::FlushUserVariables => {
+                    state.remove_user_variables();
+                    self.belief.pins.no_user_variables();
+                    held.lease.origin.once_set.clear();
+                }
                 Effect::UserVariable { name, .. } => {
                     // It stays the session's: NULL with a type is not what a session before has left.
                     if state.has_user_variable(name) {

@@ -154,10 +154,9 @@ impl Belief {
         let failed = outcome.error.is_some();
         for effect in effects {
             match effect {
-                Effect::UserVariable { name, .. } if failed => {
+                Effect::UserVariable { name, .. } => {
                     self.pins.note(&Effect::UserVariable { name: name.clone(), value: Value::Unknown }, None, true);
                 }
-                Effect::UserVariable { .. } => self.pins.note(effect, None, true),
                 // The text's own assignments.
                 Effect::PrepareText { text, .. } if failed && text.as_ref().is_none_or(|text| text.contains('@')) => {
                     self.pins.hidden_user_variables(true);

@@ -150,7 +150,7 @@ impl Session {
         if let Some(mut status) = behind.or(outcome.status) {
             if behind.is_none() && has_mode_of_its_own(query) {
                 // Behind the statement the session has its mode again, and the flags have.
-                status = status - Status::OF_MODES | self.belief.status & Status::OF_MODES;
+                status = (status - Status::OF_MODES) | (self.belief.status & Status::OF_MODES);
             }
             // Behind an error the status is that of a part before it, unless the server was asked.
             let is_last = outcome.error.is_none() || behind.is_some();

@@ -90,11 +90,7 @@ impl Session {
                 {
                     state.set_user_variable(name, literal);
                 }
-                Effect::FlushUserVariables => {
-                    state.remove_user_variables();
-                    self.belief.pins.no_user_variables();
-                    held.lease.origin.once_set.clear();
-                }
+                Effect::FlushUserVariables => self.belief.forget_user_variables(held),
                 Effect::UserVariable { name, .. } => {
                     // It stays the session's: NULL with a type is not what a session before has left.
                     if state.has_user_variable(name) {
@@ -145,6 +141,13 @@ impl Session {
 }
 
 impl Belief {
+    /// The session has no user variables any more, nor has its connection.
+    fn forget_user_variables(&mut self, held: &mut Held) {
+        Arc::make_mut(&mut self.state).remove_user_variables();
+        self.pins.no_user_variables();
+        held.lease.origin.once_set.clear();
+    }
+
     /// A statement with assignments was resolved, and may have been left undone: servers make its user variables there, NULL and with
     /// the type of the value, which the next session would find on the connection.
     pub(super) fn note_assignments(&mut self, effects: &[Effect], outcome: &Outcome) {

@@ -120,7 +120,7 @@ impl Session {
         Answered::Error(refusal.code)
     }
 
-    /// A command about a statement that the client has not prepared. MySQL puts the error behind the messages that are there.
+    /// A command about a statement that the client has not prepared.
     pub(super) fn answer_unknown_statement(
         &mut self,
         request: &Request,
@@ -128,8 +128,13 @@ impl Session {
         command: Command,
     ) -> Answered {
         let refusal = unknown_statement(id.unwrap_or(0), command, self.belief.is_mariadb());
+        self.answer_error_behind(request, &refusal)
+    }
+
+    /// A command about a prepared statement fails before it begins. MySQL puts the error behind the messages that are there.
+    pub(super) fn answer_error_behind(&mut self, request: &Request, refusal: &Refusal) -> Answered {
         let before = self.belief.past.warnings.take().filter(|_| !self.belief.is_mariadb());
-        let answered = self.answer_error(request, &refusal);
+        let answered = self.answer_error(request, refusal);
         if let Some(before) = before {
             let code = refusal.code.to_string();
             let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];

@@ -276,7 +276,7 @@ impl Session {
         if command == Command::StmtExecute
             && let Some(refusal) = known.refuses()
         {
-            let answered = self.answer_error(request, &refusal);
+            let answered = self.answer_error_behind(request, &refusal);
             return Ok(Understood::answered(request, command, answered));
         }
         // A procedure sends its results at once, whether or not a cursor was asked for.
@@ -304,7 +304,7 @@ impl Session {
             let end = if self.belief.is_mariadb() { "" } else { "." };
             let message = format!("The statement ({}) has no open cursor{end}", id);
             let refusal = Refusal::like_server(errno::ER_STMT_HAS_NO_OPEN_CURSOR, b"HY000", message);
-            let answered = self.answer_error(request, &refusal);
+            let answered = self.answer_error_behind(request, &refusal);
             return Ok(Understood::answered(request, command, answered));
         }
         let mut query = Query::new(request, command, statement, body, expect).of_prepared(prepared);

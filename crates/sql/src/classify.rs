@@ -24,7 +24,7 @@ use crate::cursor::Cursor;
 use crate::dialect::Dialect;
 use crate::effect::{Effect, Value};
 use crate::functions::Functions;
-use crate::hint::Hint;
+use crate::hint::{Hint, asks_for_servers_ids};
 use crate::lexer::TokenKind;
 use crate::names::NamedTables;
 use crate::statement::{Access, Asks, Kind, Statement, TransactionStep, Why};
@@ -115,8 +115,15 @@ impl<'a> Classifier<'a> {
                 break;
             }
         }
-        if self.hint.is_none() {
-            self.hint = self.cursor.hint().and_then(Hint::parse);
+        if self.hint.is_none()
+            && let Some(words) = self.cursor.hint()
+        {
+            self.hint = Hint::parse(words);
+            if asks_for_servers_ids(words) {
+                // The lists are the server's own: nothing of them is translated.
+                self.asks.remove(Asks::PROCESSES | Asks::SERVER_IDS);
+                self.asks |= Asks::DIRECT;
+            }
         }
     }
 

@@ -26,6 +26,13 @@ pub enum HintConsistency {
     Table,
 }
 
+/// Whether the words after `sqluice:` ask for the ids that servers have for connections: `/* sqluice: direct */`. It goes with
+/// any [`Hint`].
+pub(crate) fn asks_for_servers_ids(words: &[u8]) -> bool {
+    let mut words = words.split(|byte| byte.is_ascii_whitespace() || *byte == b',');
+    words.any(|word| word.eq_ignore_ascii_case(b"direct"))
+}
+
 impl Hint {
     /// The hint in the words after `sqluice:`; the first known word counts, unknown ones are ignored.
     pub(crate) fn parse(words: &[u8]) -> Option<Hint> {

@@ -246,6 +246,8 @@ bitflags! {
         const ROW_COUNT_IN_CODE = 1 << 16;
         /// The same for FOUND_ROWS().
         const FOUND_ROWS_IN_CODE = 1 << 17;
+        /// `/* sqluice: direct */`: lists of connections as the server has them, with its own ids.
+        const DIRECT = 1 << 18;
     }
 }
 

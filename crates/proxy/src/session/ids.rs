@@ -64,8 +64,11 @@ impl Session {
             return Ok(None);
         }
         let dialect = self.facts().dialect;
-        let places = sql::connections::places(text, &dialect, self.belief.state.schema());
         let asked_for = statement.asks;
+        let places = match asked_for.contains(sql::Asks::DIRECT) {
+            true => sql::connections::Places::default(),
+            false => sql::connections::places(text, &dialect, self.belief.state.schema()),
+        };
         if places.places.is_empty() && !query.is_late && !asked_for.contains(sql::Asks::CONNECTION_ID) {
             return Ok(None);
         }
@@ -199,7 +202,9 @@ impl Belief {
     /// Whether the statement's text can only be made when its connection is known.
     #[inline]
     pub(super) fn needs_text_instead(&self, query: &Query<'_>) -> bool {
-        let named = query.statement.asks.contains(sql::Asks::SERVER_IDS) || self.facts.get().in_schema_of_ids;
+        let asks = query.statement.asks;
+        let in_schema_of_ids = self.facts.get().in_schema_of_ids && !asks.contains(sql::Asks::DIRECT);
+        let named = asks.contains(sql::Asks::SERVER_IDS) || in_schema_of_ids;
         (query.is_late || named) && query.statement.parts == 1
     }
 }

@@ -244,3 +244,44 @@ async fn lists_of_the_performance_schema_know_the_greetings_id() {
         assert_eq!(value(&mut chief, "SELECT CONNECTION_ID() + @@pseudo_thread_id").await, "154");
     }
 }
+
+/// `/* sqluice: direct */` shows the ids that the server has: those of connections, not those of sessions.
+async fn direct(family: Family, database: &str) {
+    let (front, _) = crate::statements::start(family, database, "CREATE TABLE t (a INT)").await;
+    let mut client = crate::statements::within(&front, database).await;
+    // A transaction keeps the connection, so that all lists have it.
+    all(&mut client, "BEGIN").await;
+    all(&mut client, "INSERT INTO t VALUES (1)").await;
+    let own: u64 = value(&mut client, "SELECT CONNECTION_ID()").await.parse().unwrap();
+    let number = |row: &Vec<Option<Vec<u8>>>| String::from_utf8_lossy(row[0].as_ref().unwrap()).parse::<u64>().unwrap();
+    let ids = async |client: &mut Client, text: &str| {
+        all(client, text).await.remove(0).rows.iter().map(number).collect::<Vec<_>>()
+    };
+    let lists = ["SHOW PROCESSLIST", "SELECT ID FROM information_schema.PROCESSLIST", "SHOW FULL PROCESSLIST"];
+    for text in lists {
+        assert!(ids(&mut client, text).await.contains(&own), "{text}");
+        for direct in [format!("/* sqluice: direct */ {text}"), format!("/* sqluice: primary direct */ {text}")] {
+            let found = ids(&mut client, &direct).await;
+            assert!(!found.is_empty() && found.iter().all(|id| *id < 1 << 30), "{direct}: {found:?}");
+        }
+    }
+    // The same for a prepared statement, and within the schema.
+    let read = "/* sqluice: direct */ SELECT CAST(MAX(ID) AS CHAR), COUNT(*) FROM information_schema.PROCESSLIST";
+    let prepared = client.prepare(read).await.unwrap();
+    let found = client.execute(&prepared, &[]).await.unwrap().remove(0);
+    assert!(String::from_utf8_lossy(found.rows[0][0].as_ref().unwrap()).trim().len() < 8, "{:?}", found.rows);
+    client.init_db("information_schema").await.unwrap();
+    let found = ids(&mut client, "/* sqluice: direct */ SELECT ID FROM PROCESSLIST").await;
+    assert!(!found.is_empty() && found.iter().all(|id| *id < 1 << 30), "{found:?}");
+    assert_eq!(value(&mut client, "/* sqluice: direct */ SELECT CONNECTION_ID()").await, own.to_string());
+}
+
+#[tokio::test]
+async fn direct_lists_have_the_servers_ids() {
+    direct(Family::MariaDb, "e2e_direct").await;
+}
+
+#[tokio::test]
+async fn direct_lists_have_the_servers_ids_mysql() {
+    direct(Family::MySql, "e2e_direct_mysql").await;
+}

@@ -161,7 +161,12 @@ const ENDPOINTS: &[Endpoint] = &[
         path: "/sessions",
         role: Role::View,
         summary: "Sessions, and the state of each",
-        query: &[WHERE, Key("order", Text, "`busy`, `id`, `transaction` or `connected`."), LIMIT, MAX_AGE_MS],
+        query: &[
+            WHERE,
+            Key("order", Text, "`busy`, `id`, `transaction`, `connected`, `bytes` or `waited`."),
+            LIMIT,
+            MAX_AGE_MS,
+        ],
         body: NONE,
         answer: || get(sessions::list),
     },

@@ -89,6 +89,11 @@ mod tests {
                 transaction: None,
                 pins: Vec::new(),
                 worker: 0,
+                received_bytes: 0,
+                sent_bytes: 0,
+                waits: 0,
+                waited: Duration::ZERO,
+                waits_for: None,
             };
             Box::pin(async move { vec![session] })
         }

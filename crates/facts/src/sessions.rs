@@ -42,6 +42,16 @@ pub struct SessionFacts {
     pub pins: Vec<&'static str>,
     /// The worker that runs it.
     pub worker: usize,
+    /// Bytes that came from its client since the login.
+    pub received_bytes: u64,
+    /// Bytes that went to its client since the login.
+    pub sent_bytes: u64,
+    /// Its queries that have waited for a backend connection or a server.
+    pub waits: u32,
+    /// How long these waits took, the one of now included.
+    pub waited: Duration,
+    /// How long its query waits now.
+    pub waits_for: Option<Duration>,
 }
 
 /// The thing that a session does.

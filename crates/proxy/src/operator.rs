@@ -132,6 +132,9 @@ impl Operator {
             Some(cluster.published.view.load().server(server)?.name.clone())
         });
         let pins = session.pins.load(std::sync::atomic::Ordering::Relaxed);
+        let (received_bytes, sent_bytes) = session.activity.bytes();
+        let waits = session.activity.waits();
+        let waits_for = waits.since_us.map(since);
         SessionFacts {
             id: session.id,
             cluster: session.cluster.get().cloned(),
@@ -153,6 +156,11 @@ impl Operator {
                 .map(|(_, word)| *word)
                 .collect(),
             worker: session.worker.load(std::sync::atomic::Ordering::Relaxed),
+            received_bytes,
+            sent_bytes,
+            waits: waits.queries,
+            waited: waits.over + waits_for.unwrap_or_default(),
+            waits_for,
             tls: login.as_ref().is_some_and(|login| login.tls),
             program: login.as_ref().and_then(|login| login.program.clone()),
             listener: login.map(|login| login.listener),

@@ -14,7 +14,7 @@ use facts::sessions::SessionState;
 use facts::view::ServerId;
 use tokio::sync::Notify;
 
-pub use activity::{Activity, ReportedQuery, Waiting, WaitsFor};
+pub use activity::{Activity, ReportedQuery, Waiting, Waits, WaitsFor};
 pub use kills::KillUnderWay;
 
 use crate::pool::Key;

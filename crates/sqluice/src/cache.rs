@@ -226,7 +226,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// Bytes with a unit.
-fn bytes(value: &Value) -> String {
+pub(crate) fn bytes(value: &Value) -> String {
     let bytes = value.as_u64().unwrap_or(0);
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, bits)| bytes >> bits > 0) {

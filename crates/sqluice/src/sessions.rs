@@ -6,6 +6,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api, ApiArgs, part};
+use crate::cache::bytes;
 use crate::out;
 
 /// Characters of a form that are shown in a line.
@@ -21,7 +22,8 @@ pub(crate) struct ListArgs {
     /// are those of --json; `ms` is how long a session is in its state, `~` looks for a part of a text.
     #[arg(long = "where", value_name = "CONDITION", default_value = "")]
     condition: String,
-    /// Print them in this order: busy (for longest first), id, transaction (oldest first), connected (longest first).
+    /// Print them in this order: busy (for longest first), id, transaction (oldest first), connected (longest first), bytes (most
+    /// first), waited (longest first).
     #[arg(long, value_name = "ORDER", default_value = "busy")]
     order: String,
     /// Print at most this many.
@@ -57,7 +59,19 @@ pub(crate) fn list(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let page = good(api.ask("GET", &format!("/sessions?{query}"), "")?)?;
     let sessions = page["sessions"].as_array().map_or(&[][..], Vec::as_slice);
     if !args.json {
-        out::line(&row(["id", "user", "client", "state", "for", "server", "pins", "statement"]))?;
+        out::line(&row([
+            "id",
+            "user",
+            "client",
+            "state",
+            "for",
+            "waited",
+            "in",
+            "out",
+            "server",
+            "pins",
+            "statement",
+        ]))?;
     }
     for session in sessions {
         let line = if args.json { session.to_string() } else { describe(session) };
@@ -119,20 +133,25 @@ fn describe(session: &Value) -> String {
     let ms = session["ms"].as_f64().unwrap_or(0.0);
     let pins: Vec<&str> = session["pins"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let form = session["form"].as_str().or_else(|| session["digest"].as_str());
+    let waited_ms = session["waited_ms"].as_f64().unwrap_or(0.0);
     row([
         &session["id"].to_string(),
         &text("user"),
         &text("client"),
         &text("state"),
         &format!("{:.3} s", ms / 1000.0),
+        &format!("{:.3} s", waited_ms / 1000.0),
+        &bytes(&session["received_bytes"]),
+        &bytes(&session["sent_bytes"]),
         &text("server"),
         &if pins.is_empty() { "-".to_owned() } else { pins.join(",") },
         &cut(form.unwrap_or("-"), FORM_CHARS_MAX),
     ])
 }
 
-fn row([id, user, client, state, time, server, pins, statement]: [&str; 8]) -> String {
-    format!("{id:<11} {user:<16} {client:<21} {state:<20} {time:>11} {server:<12} {pins:<14} {statement}")
+fn row([id, user, client, state, time, waited, received, sent, server, pins, statement]: [&str; 11]) -> String {
+    let who = format!("{id:<11} {user:<16} {client:<21} {state:<20}");
+    format!("{who} {time:>11} {waited:>9} {received:>9} {sent:>9} {server:<12} {pins:<14} {statement}")
 }
 
 pub(crate) fn cut(text: &str, chars_max: usize) -> String {
@@ -146,12 +165,14 @@ mod tests {
     #[test]
     fn a_session_is_one_line_without_signs_that_move_the_cursor() {
         let session = json!({
-            "id": 1073741824, "user": "a\u{1b}[2Jpp", "client": "10.0.0.7:4711", "state": "running", "ms": 1234.5,
+            "id": 1073741824, "user": "a\u{1b}[2Jpp", "client": "10.0.0.7:4711", "state": "running", "ms": 1234.5, "waited_ms": 250.0,
+            "received_bytes": 512, "sent_bytes": 3 << 20,
             "server": "db1", "pins": ["transaction", "user_lock"], "form": "SELECT ?\nFROM t",
         });
         let line = describe(&session);
         assert!(!line.contains('\u{1b}') && !line.contains('\n'), "{line:?}");
         assert!(line.starts_with("1073741824  ") && line.contains("1.234 s") || line.contains("1.235 s"), "{line}");
+        assert!(line.contains(" 0.250 s ") && line.contains(" 512 ") && line.contains(" 3.0 MiB "), "{line}");
         assert!(line.contains("transaction,user_lock") && line.contains("SELECT ?"), "{line}");
     }
 }

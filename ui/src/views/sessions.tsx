@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { call, query } from '../api';
 import { useLook } from '../data';
-import { millis } from '../format';
+import { bytes, many, millis } from '../format';
 import { Act, Choice, Filter, Order, Table, Tag, Trouble } from '../parts';
 import { go, link, useSetting } from '../route';
 import { KillAll } from './digests';
@@ -32,7 +32,7 @@ export function Sessions() {
                 <Choice
                     label="first"
                     value={order}
-                    options={[['busy', 'longest busy'], ['transaction', 'oldest transaction'], ['connected', 'longest connected'], ['id', 'lowest id']]}
+                    options={[['busy', 'longest busy'], ['transaction', 'oldest transaction'], ['connected', 'longest connected'], ['bytes', 'most bytes'], ['waited', 'longest waits'], ['id', 'lowest id']]}
                     onChange={setOrder}
                 />
                 <Act role="operate" danger id="kill-all-queries" onClick={() => setAll('query')}>
@@ -45,7 +45,7 @@ export function Sessions() {
             <Trouble error={error} />
             {data && (
                 <p class="empty">
-                    {data.met} of {data.all} sessions fit. Fields: id, user, client, program, schema, state, ms, digest, form, server, transaction_ms, pins.
+                    {data.met} of {data.all} sessions fit. Fields: id, user, client, program, schema, state, ms, digest, form, server, transaction_ms, pins, waits, waited_ms, received_bytes, sent_bytes.
                 </p>
             )}
             <Table
@@ -65,6 +65,9 @@ export function Sessions() {
                     { key: 'form', head: 'statement', wide: true, cell: row => <Statement row={row} last={texts.get(row.digest)} />, value: row => row.form ?? '' },
                     { key: 'server', head: 'server', roomy: true, cell: row => (row.server ? <span title={`its id there: ${row.server_thread ?? '?'}`}>{row.server}</span> : ''), value: row => row.server },
                     { key: 'transaction', head: 'transaction', right: true, cell: row => millis(row.transaction_ms), value: row => row.transaction_ms },
+                    { key: 'waited', head: 'waited', right: true, cell: row => <Waited row={row} />, value: row => row.waited_ms },
+                    { key: 'received', head: 'in', extra: true, right: true, cell: row => bytes(row.received_bytes), value: row => row.received_bytes },
+                    { key: 'sent', head: 'out', extra: true, right: true, cell: row => bytes(row.sent_bytes), value: row => row.sent_bytes },
                     { key: 'pins', head: 'pins', cell: row => row.pins.map((pin: string) => <Tag>{pin}</Tag>), value: row => row.pins.join(' ') },
                     {
                         key: 'kill',
@@ -113,6 +116,11 @@ export function Sessions() {
             )}
         </>
     );
+}
+
+function Waited(props: { row: any }) {
+    const { row } = props;
+    return row.waits ? <span title={`${many(row.waits, 'statement')} waited for a connection or a server`}>{millis(row.waited_ms)}</span> : <></>;
 }
 
 function Statement(props: { row: any; last?: string }) {

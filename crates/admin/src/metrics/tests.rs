@@ -212,6 +212,11 @@ fn session(in_transaction: bool) -> SessionFacts {
         transaction: in_transaction.then_some(Duration::from_secs(5)),
         pins: Vec::new(),
         worker: 0,
+        received_bytes: 0,
+        sent_bytes: 0,
+        waits: 0,
+        waited: Duration::ZERO,
+        waits_for: None,
     }
 }
 

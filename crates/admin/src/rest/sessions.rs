@@ -156,10 +156,20 @@ enum Order {
     Transaction,
     /// The longest connected first.
     Connected,
+    /// Those with the most bytes to and from their clients first.
+    Bytes,
+    /// Those that have waited longest for connections and servers first.
+    Waited,
 }
 
-const ORDERS: [(&str, Order); 4] =
-    [("busy", Order::Busy), ("id", Order::Id), ("transaction", Order::Transaction), ("connected", Order::Connected)];
+const ORDERS: [(&str, Order); 6] = [
+    ("busy", Order::Busy),
+    ("id", Order::Id),
+    ("transaction", Order::Transaction),
+    ("connected", Order::Connected),
+    ("bytes", Order::Bytes),
+    ("waited", Order::Waited),
+];
 
 /// The parameters of a list.
 #[derive(Debug, PartialEq)]
@@ -212,6 +222,8 @@ impl ListParameters {
             Order::Busy => sessions.sort_by_key(|facts| Reverse((facts.state.is_busy(), facts.state_for))),
             Order::Transaction => sessions.sort_by_key(|facts| Reverse(facts.transaction)),
             Order::Connected => sessions.sort_by_key(|facts| Reverse(facts.connected)),
+            Order::Bytes => sessions.sort_by_key(|facts| Reverse(facts.received_bytes.wrapping_add(facts.sent_bytes))),
+            Order::Waited => sessions.sort_by_key(|facts| Reverse(facts.waited)),
         }
         let met: Vec<Value> = sessions.iter().map(shown).filter(|shown| self.condition.holds_for(shown)).collect();
         let (total, page) = (met.len(), met.into_iter().take(self.limit).collect::<Vec<_>>());
@@ -251,6 +263,11 @@ fn shown(facts: &SessionFacts) -> Value {
     put("transaction_ms", facts.transaction.map(ms).into());
     put("pins", facts.pins.clone().into());
     put("worker", facts.worker.into());
+    put("received_bytes", facts.received_bytes.into());
+    put("sent_bytes", facts.sent_bytes.into());
+    put("waits", facts.waits.into());
+    put("waited_ms", ms(facts.waited).into());
+    put("waits_ms", facts.waits_for.map(ms).into());
     Value::Object(fields)
 }
 
@@ -284,6 +301,11 @@ mod tests {
             transaction: None,
             pins: vec!["transaction"],
             worker: 1,
+            received_bytes: 0,
+            sent_bytes: 0,
+            waits: 0,
+            waited: Duration::ZERO,
+            waits_for: None,
         }
     }
 
@@ -312,7 +334,7 @@ mod tests {
     #[test]
     fn mistakes_are_told() {
         for (query, words) in [
-            ("order=age", "order is one of busy, id, transaction, connected\n"),
+            ("order=age", "order is one of busy, id, transaction, connected, bytes, waited\n"),
             ("limit=0", "limit is a whole number from 1 to 10000\n"),
             ("max_age_ms=60001", "max_age_ms is a whole number up to 60000\n"),
             ("user=app", "there are order, limit, max_age_ms and where only\n"),
@@ -338,6 +360,7 @@ mod tests {
         let expected = json!({
             "id": 7, "listener": "app", "cluster": "main", "client": "10.0.0.7:4711", "tls": false,
             "connected_ms": 9000.0, "state": "login", "ms": 5.0, "pins": ["transaction"], "worker": 1,
+            "received_bytes": 0, "sent_bytes": 0, "waits": 0, "waited_ms": 0.0,
         });
         assert_eq!(shown(&facts), expected);
     }

@@ -68,6 +68,11 @@ pub(super) const VIEWS: &[View] = &[
             real("transaction_ms"),
             text("pins"),
             int("worker"),
+            int("received_bytes"),
+            int("sent_bytes"),
+            int("waits"),
+            real("waited_ms"),
+            real("waits_ms"),
         ],
         needs: &[Need::Sessions],
         rows: Rows::Of(|gathered| gathered.sessions.iter().map(session).collect()),
@@ -251,6 +256,11 @@ fn session(facts: &SessionFacts) -> Row {
         facts.transaction,
         facts.pins.join(", "),
         facts.worker,
+        facts.received_bytes,
+        facts.sent_bytes,
+        facts.waits,
+        facts.waited,
+        facts.waits_for,
     ]
 }
 

@@ -168,7 +168,7 @@ impl Session {
         attempts.has_waited = true;
         let since = attempts.queued_since.take();
         let waits = Waits { since, shares: self.shares(attempts.sharing) };
-        let _shown = self.env.handle.activity.wait(WaitsFor::Connection);
+        let _shown = self.env.handle.activity.wait(WaitsFor::Connection, self.env.worker.shared.started);
         let leased = tokio::select! {
             biased;
             () = self.here.unfit(server.id, target, view) => {

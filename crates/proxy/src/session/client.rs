@@ -5,6 +5,7 @@ mod outbox;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use wire::packet::{self, First};
 use wire::{Capabilities, errno};
 
 use crate::error::{Refusal, SessionEnd};
+use crate::sessions::SessionHandle;
 use crate::worker::Worker;
 
 /// Buffers larger than this are given back when a session waits for its client.
@@ -42,6 +44,8 @@ pub struct Client {
     unflushed: bool,
     /// Bytes that the stream has taken and nobody has counted.
     uncounted: u64,
+    /// The session's, as others see it: bytes are counted there. A client that is not there has none.
+    handle: Option<Arc<SessionHandle>>,
     /// It has closed its side while a statement ran.
     left: bool,
 }
@@ -75,8 +79,13 @@ impl Request {
 }
 
 impl Client {
-    /// A client whose login is over.
-    pub fn new(stream: Stream, capabilities: Capabilities) -> Client {
+    /// The client of this session, whose login is over.
+    pub fn new(stream: Stream, capabilities: Capabilities, handle: &Arc<SessionHandle>) -> Client {
+        Client { handle: Some(handle.clone()), ..Client::nobody(stream, capabilities) }
+    }
+
+    /// A client that is not there.
+    pub(super) fn nobody(stream: Stream, capabilities: Capabilities) -> Client {
         Client {
             stream,
             capabilities,
@@ -86,6 +95,7 @@ impl Client {
             sent: 0,
             unflushed: false,
             uncounted: 0,
+            handle: None,
             left: false,
         }
     }
@@ -265,8 +275,16 @@ impl Client {
         worker.spend_bytes(buffer.filled().len());
         worker.stats.received_bytes.add(buffer.filled().len() as u64);
         worker.stats.sent_bytes.add(self.take_sent_bytes());
+        self.note_received(buffer.filled().len());
         self.append(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    #[inline]
+    fn note_received(&self, bytes: usize) {
+        if let Some(handle) = &self.handle {
+            handle.activity.received(bytes);
+        }
     }
 
     /// Takes what is there of the local file that a server asked for: raw packets up to and with an empty one. A packet
@@ -314,6 +332,7 @@ impl Client {
             } else {
                 let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
                 self.left = read.is_err() || buffer.filled().is_empty();
+                self.note_received(buffer.filled().len());
                 self.append(buffer.filled());
             }
             if self.left {

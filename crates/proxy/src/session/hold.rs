@@ -33,7 +33,7 @@ impl Session {
         let limit = self.env.listener.settings.load().hold;
         let changed = self.here.cluster.changed.notified();
         let _waiting = self.may_wait(limit, route, view, attempts)?;
-        let _shown = self.env.handle.activity.wait(WaitsFor::Server);
+        let _shown = self.env.handle.activity.wait(WaitsFor::Server, self.env.worker.shared.started);
         let left = attempts.held_since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
         if attempts.turn.is_none() && matches!(route.target, Target::Primary | Target::Pinned) {
             // Statements with a turn look at views; all others stand in line behind them.

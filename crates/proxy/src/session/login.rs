@@ -340,9 +340,9 @@ impl OngoingLogin {
             refused_changes: 0,
         };
         let beginning = Beginning {
+            client: Client::new(stream, login.capabilities, &handle),
             env: Environment { worker, listener, handle },
             cluster,
-            client: Client::new(stream, login.capabilities),
             who: Who { identity, login: facts, client: None },
             state: Arc::new(state),
         };

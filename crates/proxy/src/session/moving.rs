@@ -81,7 +81,7 @@ pub(super) fn depart(worker: Rc<Worker>, session: Box<Session>, stay: Stay, to: 
         Ok(socket) => socket,
         Err(DetachError::Stays(stream)) => {
             worker.relief.settle(id, false);
-            let client = Client::new(*stream, capabilities);
+            let client = Client::new(*stream, capabilities, &env.handle);
             let session = Session { env, client, who, belief, transaction, here };
             tokio::task::spawn_local(live(worker, Box::new(session), stay));
             return;
@@ -157,8 +157,8 @@ impl Moving {
         here.read_last = self.read_last;
         here.written_for_cache = self.written_for_cache;
         let session = Session {
+            client: Client::new(stream, capabilities, &handle),
             env: Environment { worker: worker.clone(), listener, handle },
-            client: Client::new(stream, capabilities),
             who,
             belief,
             transaction: Transaction { log: None, reads, written, writes_open },

@@ -21,7 +21,7 @@ pub(super) fn client(capabilities: Capabilities) -> io::Result<Client> {
         let mut scratch = vec![0; 16 * 1024];
         while sink.read(&mut scratch).await.is_ok_and(|bytes| bytes > 0) {}
     });
-    Ok(Client::new(stream, capabilities))
+    Ok(Client::nobody(stream, capabilities))
 }
 
 /// COM_QUERY with this text, as a client with these capabilities sends it.

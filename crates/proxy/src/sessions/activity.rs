@@ -1,12 +1,13 @@
 //! The thing that a session does now: its worker writes it, anybody may read it. It is for people who look on; nothing is decided by it.
 //!
-//! Each query costs three stores. All that takes longer to say, its form and the moment when it began, a session tells when it is asked.
+//! Each query costs three stores, and the bytes of a read or a write one more. All that takes longer to say, its form and the moment when it began, a session tells when it is asked.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use facts::sessions::SessionState;
+use stats::micros;
 
 /// The activity of a session.
 #[derive(Debug, Default)]
@@ -19,6 +20,14 @@ pub struct Activity {
     /// Whole microseconds since the start of the process; 0 is none.
     transaction_since_us: AtomicU64,
     waits: AtomicU8,
+    /// Whole microseconds since the start of the process.
+    wait_since_us: AtomicU64,
+    /// The query that waited last, by its number.
+    waited_query: AtomicU32,
+    waited_queries: AtomicU32,
+    waited_us: AtomicU64,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
     /// Somebody wants to know more of the query.
     is_asked: AtomicBool,
     reported: Mutex<Option<ReportedQuery>>,
@@ -46,12 +55,33 @@ pub enum WaitsFor {
 
 /// A query waits for as long as this lives.
 #[derive(Debug)]
-pub struct Waiting<'a>(&'a Activity);
+pub struct Waiting<'a> {
+    activity: &'a Activity,
+    since: Instant,
+}
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waits.store(0, Ordering::Relaxed);
+        self.activity.waits.store(0, Ordering::Relaxed);
+        add(&self.activity.waited_us, micros(self.since.elapsed()));
     }
+}
+
+/// The waits of a session's queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Queries that have waited.
+    pub queries: u32,
+    /// All waits that are over.
+    pub over: Duration,
+    /// The wait of now, by the moment when it began: whole microseconds since the start of the process.
+    pub since_us: Option<u64>,
+}
+
+/// Adds to a figure that one thread writes.
+#[inline]
+fn add(figure: &AtomicU64, more: u64) {
+    figure.store(figure.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }
 
 impl Activity {
@@ -68,10 +98,44 @@ impl Activity {
         self.transaction_since_us.store(since_us.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// The query waits for this.
-    pub fn wait(&self, for_what: WaitsFor) -> Waiting<'_> {
+    /// The query waits for this. `started` is when the process did.
+    pub fn wait(&self, for_what: WaitsFor, started: Instant) -> Waiting<'_> {
+        let since = Instant::now();
+        self.wait_since_us.store(micros(since.saturating_duration_since(started)), Ordering::Relaxed);
         self.waits.store(for_what as u8, Ordering::Relaxed);
-        Waiting(self)
+        let query = self.query_number.load(Ordering::Relaxed);
+        // A query that looks for a server again and again has waited once.
+        if self.waited_query.swap(query, Ordering::Relaxed) != query {
+            self.waited_queries.store(self.waited_queries.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+        Waiting { activity: self, since }
+    }
+
+    /// The waits of its queries.
+    pub fn waits(&self) -> Waits {
+        let waits_now = self.waits.load(Ordering::Relaxed) != 0;
+        Waits {
+            queries: self.waited_queries.load(Ordering::Relaxed),
+            over: Duration::from_micros(self.waited_us.load(Ordering::Relaxed)),
+            since_us: waits_now.then(|| self.wait_since_us.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The client has sent so many bytes.
+    #[inline]
+    pub fn received(&self, bytes: usize) {
+        add(&self.received_bytes, bytes as u64);
+    }
+
+    /// The client's socket has taken so many bytes.
+    #[inline]
+    pub fn sent(&self, bytes: u64) {
+        add(&self.sent_bytes, bytes);
+    }
+
+    /// Bytes that came from the client, and that went to it.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.received_bytes.load(Ordering::Relaxed), self.sent_bytes.load(Ordering::Relaxed))
     }
 
     /// Somebody wants to know more of the query that runs. Gives whether the session has to be woken for that.
@@ -137,12 +201,40 @@ mod tests {
         activity.begin_query(7, 5);
         assert_eq!((activity.digest(), activity.query_since_s(), activity.busy_state()), (7, 5, SessionState::Running));
         {
-            let _waiting = activity.wait(WaitsFor::Server);
+            let _waiting = activity.wait(WaitsFor::Server, Instant::now());
             assert_eq!(activity.busy_state(), SessionState::WaitsForServer);
         }
         assert_eq!((activity.busy_state(), activity.transaction_since_us()), (SessionState::Running, None));
         activity.set_transaction(Some(9));
         assert_eq!(activity.transaction_since_us(), Some(9));
+    }
+
+    #[test]
+    fn a_query_that_waits_again_and_again_has_waited_once() {
+        let (activity, started) = (Activity::default(), Instant::now());
+        assert_eq!(activity.waits(), Waits::default());
+        for (query, waits) in [(1, 3), (2, 1), (3, 0)] {
+            activity.begin_query(query, 5);
+            for _ in 0..waits {
+                let before = activity.waits().over;
+                let waiting = activity.wait(WaitsFor::Connection, started);
+                assert!(activity.waits().since_us.is_some());
+                std::thread::sleep(Duration::from_millis(2));
+                drop(waiting);
+                assert!(activity.waits().over >= before + Duration::from_millis(2));
+            }
+            assert_eq!(activity.waits().since_us, None);
+        }
+        assert_eq!(activity.waits().queries, 2);
+    }
+
+    #[test]
+    fn bytes_add_up() {
+        let activity = Activity::default();
+        activity.received(7);
+        activity.sent(20);
+        activity.received(5);
+        assert_eq!(activity.bytes(), (12, 20));
     }
 
     #[test]

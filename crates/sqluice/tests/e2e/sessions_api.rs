@@ -193,3 +193,61 @@ async fn top_shows_what_runs() {
     asking.abort();
     reply.abort();
 }
+
+/// Bytes of a client, and the statements that waited for a connection: one at a time, as the pool has but one.
+async fn bytes_and_waits(family: Family, database: &str) {
+    let (front, servers) = statements::start(family, database, "CREATE TABLE items (id INT PRIMARY KEY)").await;
+    drop(front);
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.pool = "max_connections_per_server = 1\nwait_ms = 30000\npipelines = 0".into();
+    })
+    .await;
+    let mut client = statements::within(&front, database).await;
+    let id: u64 = value(&mut client, "SELECT CONNECTION_ID()").await.parse().unwrap();
+    let of = async |query: &str| list(&front, &format!("?where=id={id}{query}")).await.into_iter().next();
+    let before = of("").await.unwrap();
+    // To open a connection is a wait, too.
+    assert!(before["waits"].is_u64() && before["waits_ms"].is_null(), "{before}");
+    assert_eq!(value(&mut client, "SELECT LENGTH(REPEAT('x', 3000))").await, "3000");
+    assert_eq!(value(&mut client, "SELECT REPEAT('x', 500000)").await.len(), 500_000);
+    let grown = |after: &Value, field: &str| after[field].as_u64().unwrap() - before[field].as_u64().unwrap();
+    let after = of("").await.unwrap();
+    assert!((500_000..510_000).contains(&grown(&after, "sent_bytes")), "{before} {after}");
+    assert!((60..500).contains(&grown(&after, "received_bytes")), "{before} {after}");
+
+    // Another session has the only connection to the primary, until its transaction ends.
+    let mut holder = statements::within(&front, database).await;
+    all(&mut holder, "BEGIN").await;
+    all(&mut holder, "INSERT INTO items VALUES (1)").await;
+    let waiting = tokio::spawn(async move {
+        all(&mut client, "INSERT INTO items VALUES (2)").await;
+        client
+    });
+    let now = until("the wait", async || of("%20and%20state=waits_for_connection").await).await;
+    assert_eq!(now["waits"].as_u64(), after["waits"].as_u64().map(|waits| waits + 1), "{after} {now}");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let later = of("").await.unwrap();
+    assert!(later["waits_ms"].as_f64() >= now["waits_ms"].as_f64().map(|ms| ms + 20.0), "{now} {later}");
+    assert!(later["waited_ms"].as_f64() >= later["waits_ms"].as_f64(), "{later}");
+    all(&mut holder, "COMMIT").await;
+    let mut client = waiting.await.unwrap();
+    assert_eq!(value(&mut client, "SELECT COUNT(*) FROM items").await, "2");
+    let over = of("").await.unwrap();
+    assert!(over["waits"].as_u64() >= now["waits"].as_u64() && over["waits_ms"].is_null(), "{over}");
+    assert!(over["waited_ms"].as_f64() >= later["waited_ms"].as_f64(), "{over}");
+    let first = list(&front, "?order=waited&limit=1").await;
+    assert_eq!(first[0]["id"], json!(id));
+    let ran = command(&front, &["sessions", "--order", "bytes"]).await;
+    assert!(ran.good && ran.out.contains("waited") && ran.out.contains(" KiB "), "{}{}", ran.out, ran.err);
+}
+
+#[tokio::test]
+async fn bytes_and_waits_of_sessions_are_shown() {
+    bytes_and_waits(Family::MariaDb, "e2e_sessions_bytes").await;
+}
+
+#[tokio::test]
+async fn bytes_and_waits_of_sessions_are_shown_mysql() {
+    bytes_and_waits(Family::MySql, "e2e_sessions_bytes_mysql").await;
+}

@@ -58,6 +58,14 @@ impl Client {
         std::mem::take(&mut self.uncounted)
     }
 
+    #[inline]
+    fn note_sent(&mut self, bytes: usize) {
+        self.uncounted += bytes as u64;
+        if let Some(handle) = &self.handle {
+            handle.activity.sent(bytes as u64);
+        }
+    }
+
     /// Bytes that were sent since then, or are still to be sent.
     pub fn given_bytes(&self) -> u64 {
         self.uncounted + (self.outbox.len() - self.sent) as u64
@@ -101,7 +109,7 @@ impl Client {
             match Pin::new(&mut self.stream).poll_write(cx, bytes) {
                 // Nearly always.
                 Poll::Ready(Ok(n)) => {
-                    self.uncounted += n as u64;
+                    self.note_sent(n);
                     if n == bytes.len() {
                         return Poll::Ready(Ok(()));
                     }
@@ -129,7 +137,7 @@ impl Client {
             match Pin::new(&mut self.stream).poll_write(cx, rest) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(n)) => {
-                    self.uncounted += n as u64;
+                    self.note_sent(n);
                     rest = &rest[n..];
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -154,7 +162,7 @@ impl Client {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += n;
-            self.uncounted += n as u64;
+            self.note_sent(n);
         }
         self.sent = 0;
         if self.outbox.capacity() > BUFFER_KEPT_BYTES {

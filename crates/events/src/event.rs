@@ -30,7 +30,8 @@ impl Event {
         let Body::Query(query) = &self.body else { return 0 };
         let error = query.error.as_ref().map_or(0, |error| error.text.len());
         let tags = query.trace.as_ref().map_or(0, |trace| trace.text_bytes());
-        query.text.as_ref().map_or(0, |text| text.bytes.len()) + error + tags
+        let parameters = query.params.as_ref().map_or(0, |params| params.bytes);
+        query.text.as_ref().map_or(0, |text| text.bytes.len()) + error + tags + parameters
     }
 }
 
@@ -49,6 +50,8 @@ pub struct Client {
     pub tls: bool,
     /// The program, by the client's own word.
     pub program: Option<Arc<str>>,
+    /// The account of the servers that the client is, `user@host`, if it is known.
+    pub account: Option<Arc<str>>,
 }
 
 /// The kind of event.
@@ -168,6 +171,69 @@ pub struct Query {
     pub total_us: u64,
     /// Its trace and its tags.
     pub trace: Option<Box<Trace>>,
+    /// The number of the statement in its session, from 1.
+    pub statement: u32,
+    /// The number of its transaction in its session, from 1; 0 if it ran in none.
+    pub transaction: u32,
+    /// The reasons for which the session kept its backend connection when it came, in words.
+    pub pins: Box<[&'static str]>,
+    /// The server got another text than the client has sent.
+    pub rewritten: bool,
+    /// The values of its parameters, if a sink wants texts, and it has any that are known.
+    pub params: Option<Box<Params>>,
+}
+
+/// The values of an execution's parameters, up to [`TEXT_BYTES_MAX`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Params {
+    /// The values, in order.
+    values: Vec<Param>,
+    /// There are more, or the last one goes on.
+    cut: bool,
+    bytes: usize,
+}
+
+/// The value of a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Param {
+    /// NULL, or a type that servers do not understand alike.
+    Null,
+    /// A whole number.
+    Int(i128),
+    /// Any other number.
+    Float(f64),
+    /// All others, as a text of SQL has them.
+    Bytes(Box<[u8]>),
+}
+
+impl Params {
+    /// Takes one more value, as far as there is room.
+    pub fn push(&mut self, mut value: Param) {
+        let left = TEXT_BYTES_MAX.checked_sub(self.bytes + size_of::<Param>());
+        let Some(left) = left.filter(|_| !self.cut) else {
+            self.cut = true;
+            return;
+        };
+        if let Param::Bytes(bytes) = &mut value {
+            self.cut = bytes.len() > left;
+            if self.cut {
+                *bytes = bytes.get(..left).unwrap_or_default().into();
+            }
+            self.bytes += bytes.len();
+        }
+        self.bytes += size_of::<Param>();
+        self.values.push(value);
+    }
+
+    /// The values.
+    pub(crate) fn values(&self) -> &[Param] {
+        &self.values
+    }
+
+    /// Whether there are more, or the last one goes on.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
 }
 
 /// A statement's text as the client sent it, up to [`TEXT_BYTES_MAX`], and the way to read it.

@@ -29,7 +29,8 @@ mod writer;
 
 pub use condition::{Condition, ConditionError};
 pub use event::{
-    Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, ServerError, TEXT_BYTES_MAX, Text, TurnedAway,
+    Admin, AnsweredBy, Body, Client, Ended, Event, Login, Param, Params, Query, ServerError, TEXT_BYTES_MAX, Text,
+    TurnedAway,
 };
 pub use filter::{ByRule, Filter, Queries};
 pub use line::VERSION;

@@ -11,8 +11,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::{BorrowedFormatItem, parse_borrowed};
 
-use crate::event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Query, TurnedAway};
-use crate::redaction::Shows;
+use crate::event::{Admin, AnsweredBy, Body, Client, Ended, Event, Login, Params, Query, TurnedAway};
+use crate::redaction::{ShownParam, Shows};
 use crate::trace::{Id, Tags, Trace};
 
 /// The version of the lines' form, in their field `v`.
@@ -33,6 +33,8 @@ struct Line<'a> {
     tls: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<&'a str>,
     #[serde(flatten)]
     body: Fields<'a>,
 }
@@ -48,6 +50,9 @@ enum Fields<'a> {
 
 #[derive(Serialize)]
 struct QueryFields<'a> {
+    statement: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trx: Option<TransactionId>,
     #[serde(skip_serializing_if = "str::is_empty")]
     schema: &'a str,
     command: &'static str,
@@ -57,6 +62,12 @@ struct QueryFields<'a> {
     text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     text_cut: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<Vec<ShownParam<'a>>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    params_cut: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rewritten: bool,
     answered_by: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
@@ -66,6 +77,8 @@ struct QueryFields<'a> {
     route_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pins: &'a [&'static str],
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorFields<'a>>,
     rows_sent: u64,
@@ -122,6 +135,15 @@ struct EndedFields<'a> {
     times: Times,
 }
 
+/// A transaction: session and number.
+struct TransactionId(u32, u32);
+
+impl Serialize for TransactionId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}.{}", self.0, self.1))
+    }
+}
+
 /// A digest's hash, as the API and rules write it.
 struct Hex(u64);
 
@@ -136,8 +158,10 @@ impl Event {
     pub(crate) fn line(&self, seq: u64, node: &str, shows: Shows<'_>, times: &mut Timestamps, out: &mut Vec<u8>) {
         let client = &*self.client;
         let (kind, body) = match &self.body {
-            Body::Query(query) if query.answered_by == AnsweredBy::Refused => ("refused", query_fields(query, shows)),
-            Body::Query(query) => ("query", query_fields(query, shows)),
+            Body::Query(query) if query.answered_by == AnsweredBy::Refused => {
+                ("refused", query_fields(self.session, query, shows))
+            }
+            Body::Query(query) => ("query", query_fields(self.session, query, shows)),
             Body::Login(login) => ("login", login_fields(login)),
             Body::ChangeUser(login) => ("change_user", login_fields(login)),
             Body::Logout(ended) => ("logout", ended_fields(ended)),
@@ -157,13 +181,14 @@ impl Event {
             cluster: &client.cluster,
             tls: client.tls,
             program: client.program.as_deref(),
+            account: client.account.as_deref(),
             body,
         };
         put(&line, out);
     }
 }
 
-fn query_fields<'a>(query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
+fn query_fields<'a>(session: u32, query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
     let (answered_by, server, role) = match &query.answered_by {
         AnsweredBy::Server { name, primary } => {
             ("server", Some(&**name), Some(if *primary { "primary" } else { "replica" }))
@@ -175,19 +200,26 @@ fn query_fields<'a>(query: &'a Query, shows: Shows<'_>) -> Fields<'a> {
     };
     let text = shows.text(query.text.as_ref());
     let text_cut = query.text_cut && text.is_some();
+    let params = query.params.as_deref().filter(|_| text.is_some());
     let trace = query.trace.as_deref();
     Fields::Query(QueryFields {
+        statement: query.statement,
+        trx: (query.transaction != 0).then_some(TransactionId(session, query.transaction)),
         schema: &query.digest.schema,
         command: query.command,
         digest: Hex(query.digest.hash),
         form: &query.digest.text,
         text,
         text_cut,
+        params: params.map(|params| shows.params(params)),
+        params_cut: params.is_some_and(Params::is_cut),
+        rewritten: query.rewritten,
         answered_by,
         server,
         role,
         route_reason: query.route_reason,
         rule: query.rule.as_deref(),
+        pins: &query.pins,
         error: query.error.as_ref().map(|error| ErrorFields {
             code: error.code,
             sqlstate: std::str::from_utf8(&error.sqlstate).unwrap_or("HY000"),

@@ -76,6 +76,22 @@ impl Masks {
                 Value::Object(masked.collect())
             }
             Value::String(text) if is_text(name) => self.without(text).into(),
+            Value::Array(inner) if name == "params" => {
+                inner.into_iter().map(|value| self.masked_param(value)).collect()
+            }
+            other => other,
+        }
+    }
+
+    /// An expression may be written for numbers, too.
+    fn masked_param(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => self.without(text).into(),
+            Value::Number(number) => {
+                let text = number.to_string();
+                let masked = self.without(text.clone());
+                if masked == text { Value::Number(number) } else { masked.into() }
+            }
             other => other,
         }
     }
@@ -156,6 +172,9 @@ mod tests {
              \"error\":{\"code\":1062,\"text\":\"Duplicate entry '***'\"},\"times\":{\"total\":5}}\n"
         );
         assert_eq!(masked(&[], &["error.text", "error.code"], line).matches("***").count(), 2);
+        let params = "{\"v\":1,\"params\":[41111111,7,null,\"is 4111-1111\"]}\n";
+        assert_eq!(masked(&["[0-9]{4}-?[0-9]{4}"], &[], params), "{\"v\":1,\"params\":[\"***\",7,null,\"is ***\"]}\n");
+        assert_eq!(masked(&[], &["params"], params), "{\"v\":1,\"params\":\"***\"}\n");
         assert_eq!(masked(&["app"], &[], line), line, "names are masked as fields");
         let tags = "{\"tags\":{\"route\":\"/users/4711\"}}\n";
         assert_eq!(masked(&["[0-9]+"], &[], tags), "{\"tags\":{\"route\":\"/users/***\"}}\n");

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
+use serde::Serialize;
 use zeroize::Zeroizing;
 
-use crate::event::Text;
+use crate::event::{Param, Params, Text};
 
 /// Hexadecimal digits of a literal's hash: enough to tell values apart, and too few to be a text of its own.
 const DIGITS: usize = 16;
@@ -56,10 +57,35 @@ impl Hasher {
     }
 
     fn hash(&self, value: &[u8]) -> String {
+        format!("'{}'", self.tag(value))
+    }
+
+    fn tag(&self, value: &[u8]) -> String {
         let tag = hmac::sign(&self.0, value);
         let digits: String = tag.as_ref().iter().take(DIGITS / 2).map(|byte| format!("{byte:02x}")).collect();
-        format!("'hmac:{digits}'")
+        format!("hmac:{digits}")
     }
+
+    /// The hash of a parameter: that of the same value as a literal.
+    fn param(&self, value: &Param) -> ShownParam<'static> {
+        let hashed = match value {
+            Param::Null => return ShownParam::Null,
+            Param::Int(number) => self.tag(number.to_string().as_bytes()),
+            Param::Float(number) => self.tag(number.to_string().as_bytes()),
+            Param::Bytes(bytes) => self.tag(bytes),
+        };
+        ShownParam::Text(hashed.into())
+    }
+}
+
+/// The value of a parameter, as it stands in a line.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum ShownParam<'a> {
+    Null,
+    Int(i128),
+    Float(f64),
+    Text(Cow<'a, str>),
 }
 
 /// The part of a client's text that stands in a line.
@@ -82,6 +108,19 @@ impl Shows<'_> {
             Shows::Hashed(hasher) => hasher.text(text?).map(Cow::Owned),
             Shows::Text => Some(String::from_utf8_lossy(&text?.bytes)),
         }
+    }
+
+    /// The parameters of a statement whose text is shown.
+    pub(crate) fn params<'p>(&self, params: &'p Params) -> Vec<ShownParam<'p>> {
+        let shown = |value: &'p Param| match (self, value) {
+            // Where no literal is shown, no parameter is.
+            (Shows::Form, _) | (_, Param::Null) => ShownParam::Null,
+            (Shows::Hashed(hasher), value) => hasher.param(value),
+            (Shows::Text, Param::Int(number)) => ShownParam::Int(*number),
+            (Shows::Text, Param::Float(number)) => ShownParam::Float(*number),
+            (Shows::Text, Param::Bytes(bytes)) => ShownParam::Text(String::from_utf8_lossy(bytes)),
+        };
+        params.values().iter().map(shown).collect()
     }
 
     /// Whether messages of servers are shown, which may quote literals.

@@ -15,6 +15,7 @@ fn client() -> Arc<Client> {
         cluster: "shop".into(),
         tls: true,
         program: Some("cron".into()),
+        account: Some("app@10.%".into()),
     })
 }
 
@@ -51,6 +52,11 @@ fn query() -> Query {
         first_us: 200,
         total_us: 300,
         trace: None,
+        statement: 4,
+        transaction: 2,
+        pins: ["transaction"].into(),
+        rewritten: false,
+        params: None,
     }
 }
 
@@ -59,10 +65,10 @@ fn a_query_without_its_literals() {
     assert_eq!(
         written(Body::Query(query()), Shows::Form),
         "{\"v\":1,\"seq\":3,\"ts\":\"2023-11-14T22:13:20.000500Z\",\"node\":\"n1\",\"kind\":\"query\",\"session\":12,\
-         \"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\"cluster\":\"shop\",\"tls\":true,\"program\":\"cron\",\
-         \"schema\":\"shop\",\"command\":\"COM_QUERY\",\"digest\":\"00000000000000ab\",\
+         \"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\"cluster\":\"shop\",\"tls\":true,\"program\":\"cron\",\"account\":\"app@10.%\",\
+         \"statement\":4,\"trx\":\"12.2\",\"schema\":\"shop\",\"command\":\"COM_QUERY\",\"digest\":\"00000000000000ab\",\
          \"form\":\"INSERT INTO t VALUES (...)\",\"answered_by\":\"server\",\"server\":\"db1\",\"role\":\"primary\",\
-         \"route_reason\":\"write\",\"error\":{\"code\":1062,\"sqlstate\":\"23000\"},\"rows_sent\":0,\
+         \"route_reason\":\"write\",\"pins\":[\"transaction\"],\"error\":{\"code\":1062,\"sqlstate\":\"23000\"},\"rows_sent\":0,\
          \"rows_affected\":0,\"warnings\":0,\"bytes_in\":40,\"gtid\":\"0-1-7\",\"times\":{\"wait\":10,\"first\":200,\"total\":300}}\n"
     );
 }
@@ -81,6 +87,46 @@ fn a_text_that_was_cut_says_so() {
 }
 
 #[test]
+fn parameters_stand_where_literals_may() {
+    use crate::event::{Param, Params, TEXT_BYTES_MAX};
+    use crate::redaction::{Hasher, HmacKey};
+    let mut params = Params::default();
+    for value in [Param::Int(-7), Param::Null, Param::Float(0.5), Param::Bytes(b"Zecret9"[..].into())] {
+        params.push(value);
+    }
+    let executed = |params: &Params| Query { params: Some(Box::new(params.clone())), rewritten: true, ..query() };
+    let of = |params: &Params, shows: Shows<'_>| {
+        serde_json::from_str::<serde_json::Value>(&written(Body::Query(executed(params)), shows)).unwrap()
+    };
+    let line = of(&params, Shows::Text);
+    assert_eq!(line["params"], serde_json::json!([-7, null, 0.5, "Zecret9"]), "{line}");
+    assert!(line["params_cut"].is_null() && line["rewritten"] == true, "{line}");
+    let form = of(&params, Shows::Form);
+    assert!(form["params"].is_null() && !form.to_string().contains("Zecret9"), "{form}");
+    let hasher = Hasher::new(&HmacKey::new(b"a key of sixteen"));
+    let hashed = of(&params, Shows::Hashed(&hasher));
+    let text = Text { bytes: b"SELECT 'Zecret9'"[..].into(), ..query().text.unwrap() };
+    let literal = hasher.text(&text).unwrap();
+    let hash = hashed["params"][3].as_str().unwrap();
+    assert!(literal.contains(hash) && hash.starts_with("hmac:"), "{hashed} {literal}");
+    assert!(hashed["params"][1].is_null() && !hashed.to_string().contains("Zecret9"), "{hashed}");
+    // A statement that may hold a password.
+    let password = Text { bytes: b"SET PASSWORD = ?"[..].into(), ..query().text.unwrap() };
+    let event = Query { text: Some(password), ..executed(&params) };
+    assert!(!written(Body::Query(event), Shows::Hashed(&hasher)).contains("params"));
+
+    let mut long = Params::default();
+    long.push(Param::Bytes(vec![b'x'; TEXT_BYTES_MAX].into()));
+    long.push(Param::Int(1));
+    let line = of(&long, Shows::Text);
+    assert_eq!((line["params"].as_array().unwrap().len(), &line["params_cut"]), (1, &true.into()));
+    assert!(line["params"][0].as_str().unwrap().len() < TEXT_BYTES_MAX);
+    let mut many = Params::default();
+    (0..u16::MAX).for_each(|number| many.push(Param::Int(number.into())));
+    assert!(of(&many, Shows::Text)["params"].as_array().unwrap().len() < 4_000);
+}
+
+#[test]
 fn a_refused_query_and_a_refused_login() {
     let refused = written(Body::Query(Query { answered_by: AnsweredBy::Refused, ..query() }), Shows::Form);
     assert!(refused.contains("\"kind\":\"refused\"") && refused.contains("\"answered_by\":\"nobody\""), "{refused}");
@@ -89,7 +135,7 @@ fn a_refused_query_and_a_refused_login() {
     assert!(
         login.ends_with(
             "\"kind\":\"login\",\"session\":12,\"client\":\"10.0.0.5:4711\",\"user\":\"app\",\"listener\":\"main\",\
-             \"cluster\":\"shop\",\"tls\":true,\"program\":\"cron\",\"ok\":false,\"reason\":\"wrong password\\n\",\
+             \"cluster\":\"shop\",\"tls\":true,\"program\":\"cron\",\"account\":\"app@10.%\",\"ok\":false,\"reason\":\"wrong password\\n\",\
              \"times\":{\"total\":9}}\n"
         ),
         "{login}"

@@ -43,6 +43,11 @@ fn event(session: u32) -> Event {
             first_us: 2,
             total_us: 3,
             trace: None,
+            statement: 1,
+            transaction: 0,
+            pins: Box::default(),
+            rewritten: false,
+            params: None,
         }),
     }
 }

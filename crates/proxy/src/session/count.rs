@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use config::RuleLog;
+use sql::TransactionStep;
 use stats::digests::{CacheSaid, Counted, DigestName, Ran, RanBy};
 use wire::command::Command;
 use wire::exchange::Expect;
@@ -11,7 +12,7 @@ use wire::exchange::Expect;
 use super::client::Request;
 use super::event::Relayed;
 use super::local::Answered;
-use super::query::{Arrived, Query, QueryText};
+use super::query::{Arrived, Body, Query, QueryText};
 use super::relay::Outcome;
 use super::{Held, Session};
 use crate::error::Refusal;
@@ -84,6 +85,12 @@ pub(super) trait Finished {
 
     /// Bytes of its command, with the heads of its packets; `None` if it was never understood.
     fn bytes_in(&self) -> Option<u64>;
+
+    /// The step of the transaction that it is.
+    fn transaction_step(&self) -> Option<TransactionStep>;
+
+    /// A server got another text than the client has sent.
+    fn is_rewritten(&self, session: &Session) -> bool;
 }
 
 impl Finished for Query<'_> {
@@ -138,6 +145,20 @@ impl Finished for Query<'_> {
 
     fn bytes_in(&self) -> Option<u64> {
         Some(self.request.packets.len() as u64)
+    }
+
+    fn transaction_step(&self) -> Option<TransactionStep> {
+        self.statement.transaction
+    }
+
+    fn is_rewritten(&self, session: &Session) -> bool {
+        let prepared = || match self.body {
+            Body::Execute(id) => session.belief.statements.find(id).is_some_and(|known| known.prepared.rewritten),
+            _ => false,
+        };
+        self.text_replaced.get()
+            || matches!(self.body, Body::Payload(_)) && self.command == Command::Query
+            || prepared()
     }
 }
 
@@ -208,6 +229,14 @@ impl Finished for FoundByBytes<'_> {
 
     fn bytes_in(&self) -> Option<u64> {
         None
+    }
+
+    fn transaction_step(&self) -> Option<TransactionStep> {
+        None
+    }
+
+    fn is_rewritten(&self, _: &Session) -> bool {
+        false
     }
 }
 

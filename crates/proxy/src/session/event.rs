@@ -1,5 +1,8 @@
 //! Events of a session: its logins, its queries, and its end.
 
+mod numbers;
+mod params;
+
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -21,6 +24,7 @@ use crate::login_log::{REASON_CHARS_MAX, cut};
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::worker::Worker;
+pub(super) use numbers::Numbers;
 
 /// Most characters of an unproven name in an event: no account and no schema has a longer one.
 const NAME_CHARS_MAX: usize = 128;
@@ -47,6 +51,7 @@ pub(super) fn client(handle: &SessionHandle, listener: &ListenerShared, user: Ar
         cluster: listener.cluster.name.clone(),
         tls,
         program: handle.login().and_then(|login| login.program),
+        account: None,
     })
 }
 
@@ -116,7 +121,10 @@ impl Session {
     pub(super) fn note_login(&mut self, begun: Instant, changes_user: bool) {
         let user = self.who.identity.user.clone();
         let tls = self.who.login.fingerprint.is_some();
-        let client = client(&self.env.handle, &self.env.listener, user, tls);
+        let mut client = client(&self.env.handle, &self.env.listener, user, tls);
+        if self.env.worker.events.are_made() {
+            Arc::make_mut(&mut client).account = self.account();
+        }
         self.who.client = Some(client.clone());
         let schema = self.belief.state.schema().unwrap_or_default().into();
         let login = Login { schema, failure: None, total_us: micros(begun.elapsed()) };
@@ -159,6 +167,8 @@ impl Session {
         if digest == 0 {
             return;
         }
+        // Those that become no events are numbered, too.
+        let numbered = self.number(query, end);
         let (ran, relayed) = match end {
             End::Relayed(ran, relayed) => (Some(ran), Some(relayed)),
             End::Cached(ran) => (Some(ran), None),
@@ -200,6 +210,11 @@ impl Session {
             }),
             total_us,
             trace,
+            statement: numbered.statement,
+            transaction: numbered.transaction,
+            pins: self.belief.pins.words().collect(),
+            rewritten: query.is_rewritten(self),
+            params: if filter.texts { self.params(query) } else { None },
         });
         self.env.put_event(client.clone(), body);
     }

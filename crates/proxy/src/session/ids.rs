@@ -126,6 +126,7 @@ impl Session {
         let (attributes, text) = arguments.split_at(text_at);
         let Some(instead) = self.text_instead(connection, query, text, out).await? else { return Ok(None) };
         out.columns = instead.columns;
+        query.text_replaced.set(true);
         Ok(Some([&[byte], attributes, &instead.text].concat()))
     }
 

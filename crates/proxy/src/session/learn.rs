@@ -274,6 +274,7 @@ impl Session {
                         statement: query.statement.clone(),
                         long_form: query.long_form(),
                         tags: query.text().and_then(|text| sql::only_tags(text.bytes)),
+                        rewritten: query.text().is_some_and(|text| *sql::without_tags(text.bytes) != *key.text),
                     }),
                     parameters: prepared.parameters,
                     types: None,

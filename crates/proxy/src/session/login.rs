@@ -343,7 +343,7 @@ impl OngoingLogin {
             client: Client::new(stream, login.capabilities, &handle),
             env: Environment { worker, listener, handle },
             cluster,
-            who: Who { identity, login: facts, client: None },
+            who: Who { identity, login: facts, client: None, numbers: Cell::default() },
             state: Arc::new(state),
         };
         Ok(Session::begin(beginning, flavour))

@@ -51,6 +51,7 @@ impl Session {
             && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
         {
             key.text = instead.text.into();
+            query.text_replaced.set(true);
             out.columns = instead.columns;
         } else if executes
             && (asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) || asks_gtid)
@@ -61,6 +62,7 @@ impl Session {
                 out.columns = Box::pin(self.columns_as_spelt(connection, query, &key.text, &state, out)).await?;
             }
             key.text = rewritten.text.into();
+            query.text_replaced.set(true);
         }
         self.belief.statements.find_mut(id).into_iter().for_each(|known| known.follow_cursor(query, &mut key));
         // A reset forgets what is prepared.

@@ -67,6 +67,8 @@ pub struct Query<'r> {
     pub cache: CacheOutcome,
     /// When it came; `None` while no query becomes an event.
     pub arrived: Option<Arrived>,
+    /// Another text was sent in place of its own when its connection was known.
+    pub text_replaced: Cell<bool>,
     source: Source,
 }
 
@@ -183,6 +185,7 @@ impl<'r> Query<'r> {
             plan: Plan::default(),
             cache: CacheOutcome::default(),
             arrived: None,
+            text_replaced: Cell::new(false),
             source: Source::None,
         }
     }

@@ -36,6 +36,8 @@ pub struct PreparedText {
     pub long_form: Option<String>,
     /// The comments with tags that the client's text had.
     pub tags: Option<Box<[u8]>>,
+    /// The client's text was another one, tags aside.
+    pub rewritten: bool,
 }
 
 /// One prepared statement of a client.
@@ -297,9 +299,23 @@ impl ClientStatements {
         let ClientStatements { last_id, last_prepared, known, share } = self;
         let pack = |statement: ClientStatement| {
             let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _, refused } = statement;
-            let PreparedText { key, state, dialect, statement, long_form, tags } = Rc::unwrap_or_clone(prepared);
+            let PreparedText { key, state, dialect, statement, long_form, tags, rewritten } =
+                Rc::unwrap_or_clone(prepared);
             let statement = Rc::unwrap_or_clone(statement);
-            PackedStatement { id, parameters, types, typed, refused, key, state, dialect, statement, long_form, tags }
+            PackedStatement {
+                id,
+                parameters,
+                types,
+                typed,
+                refused,
+                key,
+                state,
+                dialect,
+                statement,
+                long_form,
+                tags,
+                rewritten,
+            }
         };
         let known = known.map(|known| known.into_values().map(pack).collect());
         PackedStatements { last_id, last_prepared, known, share }
@@ -329,6 +345,7 @@ struct PackedStatement {
     statement: Statement,
     long_form: Option<String>,
     tags: Option<Box<[u8]>>,
+    rewritten: bool,
 }
 
 impl PackedStatements {
@@ -348,9 +365,11 @@ impl PackedStatements {
                 statement,
                 long_form,
                 tags,
+                rewritten,
             } = packed;
             let statement = Rc::new(statement);
-            let prepared = Rc::new(PreparedText { key, state, dialect, statement, long_form, tags });
+            let prepared = PreparedText { key, state, dialect, statement, long_form, tags, rewritten };
+            let prepared = Rc::new(prepared);
             (id, ClientStatement { id, prepared, parameters, types, typed, cursor_of: None, refused })
         };
         let known = known.map(|known| known.into_iter().map(unpack).collect());

@@ -253,7 +253,7 @@ impl WarmSession {
             env: Environment { worker: worker.clone(), listener, handle: handle.clone() },
             cluster,
             client,
-            who: Who { identity, login: facts, client: None },
+            who: Who { identity, login: facts, client: None, numbers: Cell::default() },
             state: kind.state.clone(),
         };
         let mut session = Session::begin(beginning, flavour);

@@ -8,6 +8,7 @@ use policy::rules::RuleScope;
 
 use wire::handshake::Attributes;
 
+use super::event::Numbers;
 use super::login::UserSession;
 use crate::login_log::cut;
 use crate::pool::Key;
@@ -26,6 +27,8 @@ pub(super) struct Who {
     pub login: LoginFacts,
     /// The client as events show it, once it has logged in; sessions that fill the cache have none.
     pub client: Option<Arc<events::Client>>,
+    /// The numbers of its queries in events, which go on behind COM_CHANGE_USER.
+    pub numbers: Cell<Numbers>,
 }
 
 impl Who {

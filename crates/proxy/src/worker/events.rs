@@ -63,6 +63,11 @@ impl WorkerEvents {
         self.takes_queries.set(self.ring.is_some() && takes);
     }
 
+    /// Whether there are events at all.
+    pub fn are_made(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// Which queries become events; `None` if no query does.
     #[inline]
     pub fn filter(&self) -> Option<Filter> {

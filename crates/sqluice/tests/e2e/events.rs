@@ -5,6 +5,7 @@ mod collector;
 mod figures;
 #[cfg(feature = "kafka")]
 mod kafka;
+mod order;
 mod otelcol;
 mod otlp;
 mod receiver;
@@ -98,6 +99,7 @@ async fn speak(front: &Front, database: &str) {
     }
     let prepared = client.prepare("SELECT id FROM items WHERE v = ? OR id = 1").await.unwrap();
     client.execute(&prepared, &[Parameter::Bytes(SECRET.into())]).await.unwrap();
+    client.execute(&prepared, &[Parameter::Bytes(format!("behind {SECRET}").into())]).await.unwrap();
     assert_eq!(error(&mut client, &format!("SELECT '{SECRET}' FROM missing")).await.0, 1146);
     assert_eq!(error(&mut client, &format!("SELECT '{SECRET}")).await.0, 1064);
     assert_eq!(error(&mut client, &format!("INSERT INTO items VALUES (1, '{SECRET}')")).await.0, 1062);

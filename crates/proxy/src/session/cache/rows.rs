@@ -8,6 +8,7 @@ use wire::command::{Command, Execute};
 use wire::parameters::Value;
 
 use super::super::Session;
+use super::super::client::Request;
 use super::super::long_text::LONG_TEXT_BYTES;
 use super::super::query::{Body, Query};
 use crate::session::belief::Belief;
@@ -35,9 +36,16 @@ impl Session {
 
     /// The values of an execution's parameters; none of a text. `None` if they are not understood.
     fn values<'a>(&self, query: &Query<'a>) -> Option<Vec<Value<'a>>> {
-        let Body::Execute(id) = query.body else { return Some(Vec::new()) };
+        match query.body {
+            Body::Execute(id) => self.parameters_of(id, query.request),
+            _ => Some(Vec::new()),
+        }
+    }
+
+    /// The values with which a request executes the statement of this id; `None` if they are not understood.
+    pub(in crate::session) fn parameters_of<'a>(&self, id: u32, request: &'a Request) -> Option<Vec<Value<'a>>> {
         let known = self.belief.statements.find(id)?;
-        let (arguments, capabilities) = (query.request.payload().get(1..)?, self.client.capabilities);
+        let (arguments, capabilities) = (request.payload().get(1..)?, self.client.capabilities);
         let execute = Execute::parse(arguments, known.parameters, capabilities).ok()?;
         let count = execute.count.unwrap_or(u64::from(known.parameters));
         let types = match (execute.types, &known.types) {

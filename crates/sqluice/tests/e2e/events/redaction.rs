@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lab::Family;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::collector::Collector;
 use super::{KEY, SECRET, event, form_begins, lines, speak, start_with};
@@ -93,6 +93,13 @@ async fn check(family: Family) {
     assert_eq!((selected.len(), updated.len()), (2, 2));
     assert!(selected[0] == updated[0] && selected[1] != updated[1], "{selected:?} {updated:?}");
     assert!(of("hmac", "CREATE USER")["text"].is_null(), "not even the hash of a password");
+    // Parameters are literals.
+    let executed = |name: &str| {
+        let is_execution = |line: &Value| line["command"] == "COM_STMT_EXECUTE" && line["error"].is_null();
+        lines(&path(name)).into_iter().find(is_execution).unwrap()["params"].clone()
+    };
+    assert_eq!((&executed("text"), &executed("form")), (&json!([SECRET]), &Value::Null));
+    assert_eq!((&executed("masked"), &executed("hmac")), (&json!(["***"]), &json!([selected[0]])));
     let failed = lines(&path("hmac")).into_iter().find(|line| line["error"]["code"] == 1062).unwrap();
     assert!(failed["error"]["text"].is_null(), "{failed}");
     let masked = of("masked", "SELECT id FROM items WHERE v = ? AND id");

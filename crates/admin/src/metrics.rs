@@ -4,6 +4,7 @@ mod cache;
 mod events;
 mod failover;
 mod history;
+mod listeners;
 mod names;
 mod process;
 mod sessions;
@@ -138,8 +139,7 @@ fn queries(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, REPREPARES, |worker| &worker.reprepares);
     by_reason(page, SESSIONS_MOVED, workers, |worker| &worker.sessions_given, |counter| counter.get() as i64);
     counter(page, MOVED, |worker| &worker.moved);
-    counter(page, RECEIVED_BYTES, |worker| &worker.received_bytes);
-    counter(page, SENT_BYTES, |worker| &worker.sent_bytes);
+    listeners::totals(page, workers);
     counter(page, OWN_ERRORS, |worker| &worker.own_errors);
     error_codes(page, workers);
     gauge(page, DIGESTS, |worker| &worker.digests);

@@ -7,6 +7,7 @@ pub mod cache;
 mod codes;
 pub mod digests;
 mod histogram;
+mod listeners;
 mod number;
 pub mod rules;
 
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use codes::ErrorCodes;
 pub use histogram::{Histogram, Snapshot};
+pub use listeners::{ListenerEntry, ListenerStats};
 pub use number::{Counter, Gauge, Labelled};
 
 /// Whole microseconds of a time; `u64::MAX` if there are more.
@@ -154,10 +156,6 @@ pub struct WorkerStats {
     pub own_errors: Counter,
     /// Queries that ended with an error, by its code.
     pub error_codes: ErrorCodes,
-    /// Bytes that came from clients that have logged in, headers and encryption not counted.
-    pub received_bytes: Counter,
-    /// Bytes that went to clients that have logged in, headers and encryption not counted.
-    pub sent_bytes: Counter,
     /// Entries of the table of digests.
     pub digests: Gauge,
     /// Statements counted without an entry of their own.
@@ -169,6 +167,7 @@ pub struct WorkerStats {
     /// Statements for which the rules were gone through, because no outcome was remembered.
     pub rule_searches: Counter,
     servers: Mutex<Vec<ServerEntry>>,
+    listeners: Mutex<Vec<ListenerEntry>>,
 }
 
 /// One server's statistics with its names.
@@ -225,14 +224,13 @@ impl WorkerStats {
             moved: Counter::default(),
             own_errors: Counter::default(),
             error_codes: ErrorCodes::default(),
-            received_bytes: Counter::default(),
-            sent_bytes: Counter::default(),
             digests: Gauge::default(),
             digests_lost: Counter::default(),
             rules: rules::RuleHits::default(),
             caches: cache::RuleCaches::default(),
             rule_searches: Counter::default(),
             servers: Mutex::new(Vec::new()),
+            listeners: Mutex::new(Vec::new()),
         }
     }
 
@@ -245,6 +243,23 @@ impl WorkerStats {
         let stats = Arc::new(ServerStats::default());
         servers.push(ServerEntry { cluster: cluster.clone(), server: server.clone(), stats: stats.clone() });
         stats
+    }
+
+    /// The statistics of a listener in front of a cluster, made at the first call.
+    pub fn listener(&self, cluster: &Arc<str>, listener: &Arc<str>) -> Arc<ListenerStats> {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = listeners.iter().find(|entry| entry.cluster == *cluster && entry.listener == *listener);
+        if let Some(entry) = known {
+            return entry.stats.clone();
+        }
+        let (cluster, listener, stats) = (cluster.clone(), listener.clone(), Arc::<ListenerStats>::default());
+        listeners.push(ListenerEntry { cluster, listener, stats: stats.clone() });
+        stats
+    }
+
+    /// All listeners that this worker has counted.
+    pub fn listeners(&self) -> Vec<ListenerEntry> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All servers that this worker has counted.

@@ -291,6 +291,10 @@ const WANTED = [
     'sqluice_held_statements',
     'sqluice_own_errors_total',
     'sqluice_cache_hits_total',
+    'sqluice_listener_sessions',
+    'sqluice_listener_queries_total',
+    'sqluice_listener_received_bytes_total',
+    'sqluice_listener_sent_bytes_total',
 ];
 
 const label = (series: string, key: string) => new RegExp(`${key}="([^"]*)"`).exec(series)?.[1] ?? '';
@@ -302,9 +306,9 @@ function History() {
     const series: any[] = data?.series ?? [];
     const named = (name: string) => series.filter(one => one.name === name || one.name.startsWith(name + '{'));
     const points = (one: any): Line['points'] => one.points.map(([at, value]: [number, number]) => [at * 1000, value]);
-    const sum = (name: string, shown: string): Line => {
+    const sum = (name: string, shown: string, listener?: string): Line => {
         const sums = new Map<number, number>();
-        for (const one of named(name)) for (const [at, value] of one.points) sums.set(at * 1000, (sums.get(at * 1000) ?? 0) + value);
+        for (const one of named(name).filter(one => listener === undefined || label(one.name, 'listener') === listener)) for (const [at, value] of one.points) sums.set(at * 1000, (sums.get(at * 1000) ?? 0) + value);
         return { name: shown, points: [...sums.entries()].sort((one, other) => one[0] - other[0]) };
     };
     const times = named('sqluice_server_latency_seconds_sum').map((one): Line => {
@@ -312,6 +316,8 @@ function History() {
         const mean = one.points.map(([at, value]: [number, number]) => [at * 1000, (counts.get(at) ?? 0) > 0 ? (value / (counts.get(at) ?? 1)) * 1e6 : null]);
         return { name: label(one.name, 'server'), points: mean };
     });
+    const listeners = [...new Set(named('sqluice_listener_sessions').map(one => label(one.name, 'listener')))];
+    const of = (name: string, listener: string, shown = listener) => sum(name, shown, listener);
     const lags = named('sqluice_server_lag_seconds').map((one): Line => ({ name: label(one.name, 'server'), points: points(one) }));
     const bounds = { from: (data?.from ?? 0) * 1000, to: (data?.to ?? 1) * 1000, marks: (marks.data?.marks ?? []).map((mark: any) => ({ at: mark.at * 1000, text: mark.text })) };
     return (
@@ -327,6 +333,9 @@ function History() {
                     <Chart title="Lag" shown={seconds => millis(seconds * 1000)} lines={lags} {...bounds} />
                     <Chart title="Sessions and waits" shown={number} lines={[sum('sqluice_sessions', 'sessions'), sum('sqluice_pool_waiting_statements', 'wait for a connection'), sum('sqluice_held_statements', 'held')]} {...bounds} />
                     <Chart title="Errors a second" shown={number} lines={[sum('sqluice_server_errors_total', 'servers'), sum('sqluice_own_errors_total', 'Sqluice')]} {...bounds} />
+                    <Chart title="Queries of listeners a second" shown={number} lines={listeners.map(one => of('sqluice_listener_queries_total', one))} {...bounds} />
+                    <Chart title="Sessions of listeners" shown={number} lines={listeners.map(one => of('sqluice_listener_sessions', one))} {...bounds} />
+                    <Chart title="Bytes of listeners a second" shown={bytes} lines={listeners.flatMap(one => [of('sqluice_listener_received_bytes_total', one, `${one} in`), of('sqluice_listener_sent_bytes_total', one, `${one} out`)])} {...bounds} />
                 </div>
             )}
         </Panel>

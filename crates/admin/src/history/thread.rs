@@ -15,7 +15,7 @@ use crate::metrics::{self, MetricKind};
 use crate::shared::Shared;
 
 /// The metrics that have a history: those that answer where the load, the time and the trouble were.
-const KEPT: [&str; 44] = [
+const KEPT: [&str; 51] = [
     "sqluice_sessions",
     "sqluice_requests_total",
     "sqluice_logins_total",
@@ -47,6 +47,13 @@ const KEPT: [&str; 44] = [
     "sqluice_cache_saved_seconds_total",
     "sqluice_events_total",
     "sqluice_events_lost_total",
+    "sqluice_listener_sessions",
+    "sqluice_listener_logins_total",
+    "sqluice_listener_login_failures_total",
+    "sqluice_listener_received_bytes_total",
+    "sqluice_listener_sent_bytes_total",
+    "sqluice_listener_queries_total",
+    "sqluice_listener_errors_total",
     "sqluice_server_reads_total",
     "sqluice_server_writes_total",
     "sqluice_server_errors_total",

@@ -23,6 +23,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     }
     let mut most = family(page, LISTENER_SESSIONS_MAX);
     limits.iter().for_each(|limit| most.sample(&[&limit.listener], limit.sessions_max));
+    super::listeners::render(page, &shared.workers);
     let oldest = |age: fn(&SessionFacts) -> Option<Duration>| {
         sessions.iter().filter_map(age).max().unwrap_or_default().as_secs_f64()
     };

@@ -142,7 +142,9 @@ fn workers() -> stats::Workers {
     for (index, worker) in workers.iter().enumerate() {
         worker.sessions.add(3);
         worker.error_codes.add_one(1064);
-        worker.received_bytes.add(30);
+        let listener = worker.listener(&"main".into(), &"app".into());
+        listener.received_bytes.add(30);
+        listener.writes.add(4);
         worker.pinned.at(1).unwrap().add(2);
         worker.user_waited.add(2);
         let stats = worker.server(&"main".into(), &"odd\"\\\nname".into());
@@ -283,6 +285,9 @@ fn values() {
         ("sqluice_oldest_transaction_seconds".to_owned(), 5.0),
         (r#"sqluice_errors_total{code="1064"}"#.into(), 2.0),
         ("sqluice_client_received_bytes_total".to_owned(), 60.0),
+        (r#"sqluice_listener_received_bytes_total{cluster="main",listener="app"}"#.into(), 60.0),
+        (r#"sqluice_listener_queries_total{cluster="main",listener="app",kind="write"}"#.into(), 8.0),
+        (r#"sqluice_listener_queries_total{cluster="main",listener="app",kind="cached"}"#.into(), 0.0),
         (r#"sqluice_config_reloads_total{result="refused"}"#.into(), 0.0),
         ("sqluice_config_last_reload_successful".to_owned(), 1.0),
         (r#"sqluice_failover_mode{cluster="main",mode="manual"}"#.into(), 1.0),

@@ -246,6 +246,7 @@ fn global(gathered: &Gathered) -> Vec<Row> {
     let mut times = stats::Snapshot::default();
     servers.iter().for_each(|server| times.merge(&server.latency_us.snapshot()));
     let sessions = &gathered.sessions;
+    let listeners: Vec<_> = workers.iter().flat_map(|worker| worker.listeners()).map(|entry| entry.stats).collect();
     let signed = |level: i64| u64::try_from(level).unwrap_or(0);
     let failures = sum(workers, |w| &w.login_failures);
     [
@@ -260,8 +261,8 @@ fn global(gathered: &Gathered) -> Vec<Row> {
         ("Server_Connections_created", sum(&servers, |s| &s.opened)),
         ("Questions", sum(workers, |w| &w.requests)),
         ("Slow_queries", times.count() - times.count_at_most(SLOW_US)),
-        ("Queries_frontends_bytes_recv", sum(workers, |w| &w.received_bytes)),
-        ("Queries_frontends_bytes_sent", sum(workers, |w| &w.sent_bytes)),
+        ("Queries_frontends_bytes_recv", sum(&listeners, |l| &l.received_bytes)),
+        ("Queries_frontends_bytes_sent", sum(&listeners, |l| &l.sent_bytes)),
         ("Queries_backends_bytes_recv", sum(&servers, |s| &s.received_bytes)),
         ("Queries_backends_bytes_sent", sum(&servers, |s| &s.sent_bytes)),
         ("Backend_query_time_nsec", times.sum().saturating_mul(1_000)),

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use net::Stream;
+use stats::ListenerStats;
 use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
 use wire::packet::{self, First};
 use wire::{Capabilities, errno};
@@ -42,12 +43,33 @@ pub struct Client {
     sent: usize,
     /// The stream has taken bytes that the socket has not.
     unflushed: bool,
-    /// Bytes that the stream has taken and nobody has counted.
-    uncounted: u64,
-    /// The session's, as others see it: bytes are counted there. A client that is not there has none.
-    handle: Option<Arc<SessionHandle>>,
+    /// Where its bytes are counted; those of a client that is not there are not.
+    counted: Option<CountedBytes>,
     /// It has closed its side while a statement ran.
     left: bool,
+}
+
+/// The places where a client's bytes are counted: its session's and its listener's.
+#[derive(Debug)]
+pub struct CountedBytes {
+    /// The session, as others see it.
+    pub handle: Arc<SessionHandle>,
+    /// The listener's counts of the session's worker.
+    pub of_listener: Arc<ListenerStats>,
+}
+
+impl CountedBytes {
+    #[inline]
+    fn received(&self, bytes: usize) {
+        self.handle.activity.received(bytes as u64);
+        self.of_listener.received_bytes.add(bytes as u64);
+    }
+
+    #[inline]
+    fn sent(&self, bytes: usize) {
+        self.handle.activity.sent(bytes as u64);
+        self.of_listener.sent_bytes.add(bytes as u64);
+    }
 }
 
 /// One command of the client, as it came.
@@ -80,8 +102,8 @@ impl Request {
 
 impl Client {
     /// The client of this session, whose login is over.
-    pub fn new(stream: Stream, capabilities: Capabilities, handle: &Arc<SessionHandle>) -> Client {
-        Client { handle: Some(handle.clone()), ..Client::nobody(stream, capabilities) }
+    pub fn new(stream: Stream, capabilities: Capabilities, counted: CountedBytes) -> Client {
+        Client { counted: Some(counted), ..Client::nobody(stream, capabilities) }
     }
 
     /// A client that is not there.
@@ -94,8 +116,7 @@ impl Client {
             outbox: Vec::new(),
             sent: 0,
             unflushed: false,
-            uncounted: 0,
-            handle: None,
+            counted: None,
             left: false,
         }
     }
@@ -273,8 +294,6 @@ impl Client {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
         worker.busy_poll.note();
         worker.spend_bytes(buffer.filled().len());
-        worker.stats.received_bytes.add(buffer.filled().len() as u64);
-        worker.stats.sent_bytes.add(self.take_sent_bytes());
         self.note_received(buffer.filled().len());
         self.append(buffer.filled());
         Poll::Ready(Ok(buffer.filled().len()))
@@ -282,8 +301,8 @@ impl Client {
 
     #[inline]
     fn note_received(&self, bytes: usize) {
-        if let Some(handle) = &self.handle {
-            handle.activity.received(bytes);
+        if let Some(counted) = &self.counted {
+            counted.received(bytes);
         }
     }
 

@@ -260,10 +260,16 @@ impl Session {
             self.here.cluster.loads.first_byte(server, waited, now);
         }
         match query.statement.access {
-            access if access.only_reads() => stats.reads.add_one(),
+            access if access.only_reads() => {
+                stats.reads.add_one();
+                self.env.counts.reads.add_one();
+            }
             // SET and USE neither read nor write.
             sql::Access::Primary(sql::Why::SessionChange) => {}
-            _ => stats.writes.add_one(),
+            _ => {
+                stats.writes.add_one();
+                self.env.counts.writes.add_one();
+            }
         }
         if outcome.error.is_some() {
             stats.errors.add_one();
@@ -300,11 +306,13 @@ impl Session {
     fn count(&self, query: &impl Finished, end: End<'_>) {
         if let Some(code) = end.error() {
             self.env.worker.stats.error_codes.add_one(code);
+            self.env.counts.errors.add_one();
         }
         match end {
             End::Relayed(ran, _) => self.count_digest(query, ran),
             End::Cached(ran) => {
                 self.env.worker.stats.local_answers.add_one();
+                self.env.counts.cached.add_one();
                 self.count_digest(query, ran);
             }
             End::Local(answered) => {

@@ -3,6 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use stats::ListenerStats;
+
+use super::client::CountedBytes;
 use crate::sessions::SessionHandle;
 use crate::shared::ListenerShared;
 use crate::worker::Worker;
@@ -16,4 +19,19 @@ pub(super) struct Environment {
     pub listener: Arc<ListenerShared>,
     /// The part of it that other threads see.
     pub handle: Arc<SessionHandle>,
+    /// The listener's counts of this worker.
+    pub counts: Arc<ListenerStats>,
+}
+
+impl Environment {
+    /// Of a client's session.
+    pub fn new(worker: Rc<Worker>, listener: Arc<ListenerShared>, handle: Arc<SessionHandle>) -> Environment {
+        let counts = worker.stats.listener(&listener.cluster.name, &listener.name);
+        Environment { worker, listener, handle, counts }
+    }
+
+    /// The bytes of its client are counted here.
+    pub fn counted(&self) -> CountedBytes {
+        CountedBytes { handle: self.handle.clone(), of_listener: self.counts.clone() }
+    }
 }

@@ -339,9 +339,10 @@ impl OngoingLogin {
             speaks_native: login.plugin.as_deref().is_none_or(|name| name == Plugin::Native.name().as_bytes()),
             refused_changes: 0,
         };
+        let env = Environment::new(worker, listener, handle);
         let beginning = Beginning {
-            client: Client::new(stream, login.capabilities, &handle),
-            env: Environment { worker, listener, handle },
+            client: Client::new(stream, login.capabilities, env.counted()),
+            env,
             cluster,
             who: Who { identity, login: facts, client: None, numbers: Cell::default() },
             state: Arc::new(state),

@@ -73,15 +73,14 @@ impl Session {
 
 /// The session leaves its worker, between two statements.
 pub(super) fn depart(worker: Rc<Worker>, session: Box<Session>, stay: Stay, to: usize) {
-    let Session { env, mut client, who, belief, transaction, mut here } = *session;
-    worker.stats.sent_bytes.add(client.take_sent_bytes());
+    let Session { env, client, who, belief, transaction, mut here } = *session;
     let Client { stream, capabilities, .. } = client;
     let id = env.handle.id;
     let socket = match stream.detach() {
         Ok(socket) => socket,
         Err(DetachError::Stays(stream)) => {
             worker.relief.settle(id, false);
-            let client = Client::new(*stream, capabilities, &env.handle);
+            let client = Client::new(*stream, capabilities, env.counted());
             let session = Session { env, client, who, belief, transaction, here };
             tokio::task::spawn_local(live(worker, Box::new(session), stay));
             return;
@@ -156,9 +155,10 @@ impl Moving {
         here.own_writes = self.own_writes;
         here.read_last = self.read_last;
         here.written_for_cache = self.written_for_cache;
+        let env = Environment::new(worker.clone(), listener, handle);
         let session = Session {
-            client: Client::new(stream, capabilities, &handle),
-            env: Environment { worker: worker.clone(), listener, handle },
+            client: Client::new(stream, capabilities, env.counted()),
+            env,
             who,
             belief,
             transaction: Transaction { log: None, reads, written, writes_open },

@@ -59,6 +59,7 @@ async fn let_in(worker: &Rc<Worker>, client: NewClient) -> Option<(Box<Session>,
         }
     };
     worker.stats.logins.add_one();
+    session.env.counts.logins.add_one();
     worker.stats.sessions.add(1);
     session.note_login(tried.begun, false);
     session.note_init_connect();
@@ -97,6 +98,7 @@ fn login_failed(
     reason: Option<&SessionEnd>,
 ) {
     worker.stats.login_failures.add_one();
+    worker.stats.listener(&listener.cluster.name, &listener.name).login_failures.add_one();
     let why = match reason {
         Some(end) => {
             tracing::debug!(client = handle.client(), reason = %end, "login failed");

@@ -108,7 +108,6 @@ impl Session {
     /// The session is over: what it held is cleaned and given back, or closed.
     pub(super) async fn end(mut self) {
         self.env.worker.stats.sessions.add(-1);
-        self.env.worker.stats.sent_bytes.add(self.client.take_sent_bytes());
         self.env.show_pins(0);
         if let Some(held) = self.here.held.take() {
             Box::pin(self.clean_up(held)).await;

@@ -250,7 +250,13 @@ impl WarmSession {
         let scramble = wire::auth::new_scramble().ok()?;
         let facts = LoginFacts { scramble, fingerprint: None, speaks_native: true, refused_changes: 0 };
         let beginning = Beginning {
-            env: Environment { worker: worker.clone(), listener, handle: handle.clone() },
+            env: Environment {
+                worker: worker.clone(),
+                listener,
+                handle: handle.clone(),
+                // It is no client of the listener.
+                counts: Arc::default(),
+            },
             cluster,
             client,
             who: Who { identity, login: facts, client: None, numbers: Cell::default() },

@@ -123,8 +123,8 @@ impl Activity {
 
     /// The client has sent so many bytes.
     #[inline]
-    pub fn received(&self, bytes: usize) {
-        add(&self.received_bytes, bytes as u64);
+    pub fn received(&self, bytes: u64) {
+        add(&self.received_bytes, bytes);
     }
 
     /// The client's socket has taken so many bytes.

@@ -1,11 +1,13 @@
 //! History: figures and marks of the past, through the API and behind a kill.
 
 use std::path::Path;
+use std::time::Duration;
 
 use lab::Family;
+use net::query::{Client, Limits};
 use serde_json::{Value, json};
 
-use crate::support::{Front, all, calm, http_send, http_with, until};
+use crate::support::{Front, all, calm, error, http_send, http_with, until, value};
 
 const KEY: &str = "open sesame";
 
@@ -93,4 +95,60 @@ async fn without_a_file_there_is_none() {
     let front = Front::start(servers, |setup| setup.admin = format!("key = \"{KEY}\"")).await;
     let (status, words) = get(&front, "/history").await;
     assert!(status == 404 && words.as_str().unwrap().contains("set path in [history]"), "{words}");
+}
+
+/// Each listener has figures and series of its own, which add up to those of all.
+#[tokio::test]
+async fn listeners_have_figures_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.sqlite");
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        let history = format!("[history]\npath = \"{}\"\n", path.display());
+        setup.more = format!("{history}[listener.report]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n");
+    })
+    .await;
+    let mut app = front.client().await;
+    let address = front.listener("report").parse().unwrap();
+    let target = net::client::Target::plain(address, Duration::from_secs(20));
+    let login = || net::query::login(lab::APP_USER, wire::auth::Credential::password(lab::APP_PASSWORD));
+    let mut report = Client::connect(&target, login(), Limits::default()).await.unwrap();
+    let wrong = net::query::login(lab::APP_USER, wire::auth::Credential::password("wrong"));
+    assert!(Client::connect(&target, wrong, Limits::default()).await.is_err());
+    all(&mut app, "CREATE OR REPLACE TABLE app.e2e_listeners (a INT)").await;
+    all(&mut app, "SET @a = 1").await;
+    for _ in 0..3 {
+        assert_eq!(value(&mut report, "SELECT LENGTH(REPEAT('x', 1000))").await, "1000");
+    }
+    value(&mut report, "SELECT REPEAT('x', 100000)").await;
+    assert_eq!(error(&mut report, "SELECT a FROM app.e2e_no_such_table").await.0, 1146);
+    let metrics = front.metrics().await;
+    let of = |name: &str, labels: &[&str]| metrics.sum(&format!("sqluice_listener_{name}_total"), labels);
+    let (of_app, of_report) = ("listener=\"app\"", "listener=\"report\"");
+    assert_eq!((of("queries", &[of_app, "kind=\"write\""]), of("queries", &[of_app, "kind=\"read\""])), (1.0, 0.0));
+    assert_eq!(
+        (of("queries", &[of_report, "kind=\"write\""]), of("queries", &[of_report, "kind=\"read\""])),
+        (0.0, 5.0)
+    );
+    assert_eq!((of("errors", &[of_app]), of("errors", &[of_report])), (0.0, 1.0));
+    assert_eq!((of("logins", &[of_report]), of("login_failures", &[of_report])), (1.0, 1.0));
+    assert!(of("sent_bytes", &[of_report]) > 100_000.0 && of("sent_bytes", &[of_app]) < 10_000.0);
+    for direction in ["received", "sent"] {
+        let all = metrics.sum(&format!("sqluice_client_{direction}_bytes_total"), &[]);
+        assert_eq!(all, of(&format!("{direction}_bytes"), &["cluster=\"main\""]));
+    }
+    drop(app);
+    until("the rate of a listener", async || {
+        value(&mut report, "SELECT 1 FROM app.e2e_listeners RIGHT JOIN (SELECT 1) AS one ON TRUE").await;
+        let series = "sqluice_listener_queries_total{cluster=\"main\",listener=\"report\",kind=\"read\"}";
+        let quoted = "sqluice_listener_queries_total";
+        let (_, page) = get(&front, &format!("/history?series={quoted}&from=-1h")).await;
+        let found = page["series"].as_array().unwrap().iter().find(|found| found["name"] == series)?;
+        let rates: Vec<(u64, f64)> = serde_json::from_value(found["points"].clone()).unwrap();
+        rates.iter().any(|(_, rate)| *rate > 0.0).then_some(())
+    })
+    .await;
+    let (_, page) = get(&front, "/history").await;
+    assert!(page["series"].as_array().unwrap().contains(&json!("sqluice_listener_sessions{listener=\"report\"}")));
 }

@@ -176,6 +176,42 @@ pub(in super::super) const LISTENER_SESSIONS_MAX: Metric = metric(
     &["listener"],
     "Most sessions of a listener: its max_sessions.",
 );
+pub(in super::super) const LISTENER_LOGINS: Metric = metric(
+    "sqluice_listener_logins_total",
+    MetricKind::Counter,
+    &["cluster", "listener"],
+    "Logins of clients of a listener that succeeded.",
+);
+pub(in super::super) const LISTENER_LOGIN_FAILURES: Metric = metric(
+    "sqluice_listener_login_failures_total",
+    MetricKind::Counter,
+    &["cluster", "listener"],
+    "Logins of clients of a listener that were refused.",
+);
+pub(in super::super) const LISTENER_RECEIVED_BYTES: Metric = metric(
+    "sqluice_listener_received_bytes_total",
+    MetricKind::Counter,
+    &["cluster", "listener"],
+    "Bytes from clients of a listener that have logged in, before encryption and compression.",
+);
+pub(in super::super) const LISTENER_SENT_BYTES: Metric = metric(
+    "sqluice_listener_sent_bytes_total",
+    MetricKind::Counter,
+    &["cluster", "listener"],
+    "Bytes to clients of a listener that have logged in, before encryption and compression.",
+);
+pub(in super::super) const LISTENER_QUERIES: Metric = metric(
+    "sqluice_listener_queries_total",
+    MetricKind::Counter,
+    &["cluster", "listener", "kind"],
+    "Queries of a listener's clients: reads and writes that a server ran, and those that the result cache answered.",
+);
+pub(in super::super) const LISTENER_ERRORS: Metric = metric(
+    "sqluice_listener_errors_total",
+    MetricKind::Counter,
+    &["cluster", "listener"],
+    "Queries of a listener's clients that ended with an error, whoever made it.",
+);
 pub(in super::super) const OLDEST_QUERY: Metric = metric(
     "sqluice_oldest_query_seconds",
     MetricKind::Gauge,
@@ -228,7 +264,7 @@ pub(in super::super) const SENT_BYTES: Metric = metric(
     "sqluice_client_sent_bytes_total",
     MetricKind::Counter,
     &[],
-    "Bytes to clients that have logged in, before encryption and compression; those of an answer count when it is over.",
+    "Bytes to clients that have logged in, before encryption and compression.",
 );
 pub(in super::super) const ERROR_CODES: Metric = metric(
     "sqluice_errors_total",

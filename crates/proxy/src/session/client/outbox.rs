@@ -52,23 +52,17 @@ impl Client {
         self.put_packet(sequence, |out| refusal.as_packet().write(out));
     }
 
-    /// Bytes that were sent since this was asked last.
     #[inline]
-    pub fn take_sent_bytes(&mut self) -> u64 {
-        std::mem::take(&mut self.uncounted)
-    }
-
-    #[inline]
-    fn note_sent(&mut self, bytes: usize) {
-        self.uncounted += bytes as u64;
-        if let Some(handle) = &self.handle {
-            handle.activity.sent(bytes as u64);
+    fn note_sent(&self, bytes: usize) {
+        if let Some(counted) = &self.counted {
+            counted.sent(bytes);
         }
     }
 
-    /// Bytes that were sent since then, or are still to be sent.
+    /// Bytes that were sent since the login, or are still to be sent.
     pub fn given_bytes(&self) -> u64 {
-        self.uncounted + (self.outbox.len() - self.sent) as u64
+        let sent = self.counted.as_ref().map_or(0, |counted| counted.handle.activity.bytes().1);
+        sent + (self.outbox.len() - self.sent) as u64
     }
 
     /// Something is still to be sent.

@@ -7,7 +7,7 @@ mod logins;
 mod peer;
 mod record;
 
-pub(crate) use self::guard::Guard;
+pub(crate) use self::guard::{Giver, Guard};
 pub(crate) use self::keys::{Access, Role};
 pub(crate) use self::logins::{LIFE, Login};
 pub(crate) use self::peer::Peer;

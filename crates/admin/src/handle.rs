@@ -13,6 +13,7 @@ use super::error::StartError;
 use super::history::{self, Growth};
 use super::listener::{self, Bound};
 use super::metrics;
+use super::orders::{Api, Orders};
 use super::router;
 use super::secured::AdminTls;
 use super::sessions::Later;
@@ -83,6 +84,11 @@ impl AdminHandle {
     pub fn metrics_page(&self) -> impl Fn() -> String + Send + 'static {
         let shared = self.shared.clone();
         move || metrics::render(&shared)
+    }
+
+    /// Takes orders that do not come over HTTP.
+    pub fn orders(&self) -> Arc<dyn Orders> {
+        Arc::new(Api::of(&self.shared))
     }
 
     /// The growth of digests, for comparisons with the past.

@@ -23,7 +23,7 @@ impl SqlError {
 
     pub(crate) fn read_only(word: &str) -> SqlError {
         let text = format!(
-            "the SQL console is read-only: it does not run {word}. Change the configuration file and send SIGHUP, or use the API"
+            "the SQL console is read-only: it does not run {word}. HELP lists what it runs; for other changes edit the configuration file and send SIGHUP, or use the API"
         );
         SqlError::new(errno::ER_OPTION_PREVENTS_STATEMENT, text)
     }

@@ -9,9 +9,9 @@ use config::{Config, Secret};
 pub enum Role {
     /// Reads.
     View,
-    /// Reads, and ends sessions and statements.
+    /// Reads, ends sessions and statements, drains, sets maintenance and marks.
     Operate,
-    /// The same; for what is to come.
+    /// Everything.
     Admin,
 }
 

@@ -16,6 +16,7 @@ mod keys;
 mod kill;
 mod listener;
 mod login;
+mod orders;
 mod plan;
 mod prepared;
 mod replies;

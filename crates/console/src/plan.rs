@@ -4,6 +4,7 @@ use wire::errno;
 
 use crate::error::SqlError;
 use crate::kill::KillOrder;
+use crate::orders::OrderText;
 use crate::rewrite::rewrite;
 use crate::show;
 use crate::tokens::{Token, TokenKind, tokens};
@@ -20,6 +21,10 @@ pub(crate) enum Plan {
     Use(&'static str),
     /// A session or a statement ends.
     Kill(KillOrder),
+    /// The API is to do something.
+    Order(OrderText),
+    /// The list of statements is asked for.
+    Help,
 }
 
 /// SQL for SQLite, and the views that it reads.
@@ -40,7 +45,11 @@ pub(crate) fn plan(text: &str, schema: &str) -> Result<Plan, SqlError> {
     };
     let verb = first.text.to_ascii_uppercase();
     let rest = tokens.get(1..).unwrap_or_default();
+    if let Some(order) = OrderText::read(&verb, rest) {
+        return order.map(Plan::Order);
+    }
     match &*verb {
+        "HELP" if rest.is_empty() => Ok(Plan::Help),
         "SELECT" | "WITH" | "VALUES" => query(&tokens, schema),
         "EXPLAIN" | "DESCRIBE" | "DESC" if rest.iter().any(|token| token.is_word("SELECT")) => explain(rest, schema),
         "EXPLAIN" | "DESCRIBE" | "DESC" => show::columns(rest, schema),

@@ -21,6 +21,7 @@ use crate::keys::Role;
 use crate::kill;
 use crate::listener::{Seat, Seats};
 use crate::login::LoggedIn;
+use crate::orders;
 use crate::plan::{Plan, Query, plan, schema_named};
 use crate::prepared::{Execution, PreparedTexts};
 use crate::replies;
@@ -167,7 +168,7 @@ impl Session {
         let statement = text(arguments)?;
         let (columns, parameters) = match plan(statement, self.schema)? {
             Plan::Rows(query) => self.in_turn(query, None, Run::describe).await?,
-            Plan::Nothing | Plan::Use(_) | Plan::Kill(_) => (Vec::new(), 0),
+            Plan::Nothing | Plan::Use(_) | Plan::Kill(_) | Plan::Order(_) | Plan::Help => (Vec::new(), 0),
         };
         let parameters = u16::try_from(parameters).map_err(|_| SqlError::syntax("too many parameters"))?;
         self.prepared.prepare(statement, parameters, &columns, out)
@@ -196,6 +197,8 @@ impl Session {
                 kill::carry_out(self, order).await?;
                 replies::ok(out);
             }
+            Plan::Order(order) => orders::carry_out(self, &order).await?.write(out, parameters.is_some()),
+            Plan::Help => orders::help().write(out, parameters.is_some()),
             Plan::Rows(query) => {
                 let is_binary = parameters.is_some();
                 let rows = self.in_turn(query, Some(parameters.unwrap_or_default()), Run::run).await?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use admin::{Clusters, Growth, Sessions, Status};
+use admin::{Clusters, Growth, Orders, Sessions, Status};
 use cache::Store;
 use config::Config;
 use events::{Admin, Events};
@@ -30,6 +30,8 @@ pub struct Sources {
     pub status: Arc<dyn Status>,
     /// The growth of digests since the history's last look at them.
     pub growth: Arc<dyn Growth>,
+    /// Where orders go: the API of this process.
+    pub orders: Arc<dyn Orders>,
 }
 
 /// The state that all connections share.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use admin::{Clusters, Growth, Kill, Later, Sessions, Status};
+use admin::{Answered, Clusters, Growth, Kill, Later, Order, Orders, Sessions, Status};
 use cache::{Bounds, Store};
 use config::Config;
 use facts::sessions::SessionFacts;
 use history::Grown;
+use serde_json::json;
 use stats::WorkerStats;
 use stats::digests::NoDigests;
 
@@ -51,6 +52,7 @@ fn state(more: &str) -> Shared {
         sessions: Arc::new(NoSessions),
         status: Arc::new(NoClusters),
         growth: Arc::new(NoGrowth),
+        orders: Arc::new(NoOrders),
     };
     Shared::new(&config(more), None, sources)
 }
@@ -98,6 +100,18 @@ struct NoGrowth;
 impl Growth for NoGrowth {
     fn grown(&self) -> Later<Result<Grown, String>> {
         Box::pin(async { Err("there is no history: set path in [history]".to_owned()) })
+    }
+}
+
+/// Refuses what the role may not.
+struct NoOrders;
+
+impl Orders for NoOrders {
+    fn give(&self, order: Order) -> Later<Answered> {
+        let may = order.role == "admin" || order.role == "operate" && !order.path.ends_with("switchover");
+        let status = if may { 200 } else { 403 };
+        let page = json!({ "id": 7, "error": "this needs another role", "cluster": order.path });
+        Box::pin(async move { Answered { status, page } })
     }
 }
 

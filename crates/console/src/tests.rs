@@ -40,6 +40,10 @@ async fn each_role_has_its_key_and_its_rights() {
         assert_eq!(code(&mut client, "SELECT count(*) FROM sessions").await, 0);
         assert_eq!(code(&mut client, "KILL 1073741830").await, kill, "{user}");
         assert_eq!(code(&mut client, "DELETE FROM digests").await, 1290, "{user}");
+        assert_eq!(code(&mut client, "MARK 'a'").await, if user == "view" { 1227 } else { 0 }, "{user}");
+        let moved = code(&mut client, "SWITCHOVER main DRY RUN").await;
+        assert_eq!(moved, if user == "admin" { 0 } else { 1227 }, "{user}");
+        assert_eq!(code(&mut client, "HELP").await, 0);
         let named = client.query_one("SELECT USER()").await.unwrap();
         assert_eq!(named.scalar().as_deref(), Some(&*format!("{user}@127.0.0.1")));
     }

@@ -254,7 +254,8 @@ fn operate(
     };
     let admin = admin::start(bound, config, operator_tls.of_http(), sources)?;
     let tls = operator_tls.of_console();
-    let start = |bound| console_start::start(bound, config, tls, proxy, &control, events, admin.growth());
+    let start =
+        |bound| console_start::start(bound, config, tls, proxy, &control, events, (admin.growth(), admin.orders()));
     let console = console.map(start).transpose()?;
     Ok(Operated { control, admin: Some(admin), console, operator_tls, plans })
 }

@@ -27,6 +27,27 @@ pub(crate) struct Guard {
     pub(crate) body_max: usize,
 }
 
+/// The giver of an order from within the process. No request that came over a socket has one.
+#[derive(Clone)]
+pub(crate) struct Giver {
+    /// The way of the order.
+    pub(crate) way: &'static str,
+    /// The role.
+    pub(crate) role: Role,
+    /// The address that it comes from.
+    pub(crate) client: Option<IpAddr>,
+    /// The order in the giver's words.
+    pub(crate) words: String,
+}
+
+impl Giver {
+    /// The key of a request had this role.
+    fn by_key(role: Role, client: Option<IpAddr>, request: &Request) -> Giver {
+        let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |original| &original.0);
+        Giver { way: "api", role, client, words: format!("{} {uri}", request.method()) }
+    }
+}
+
 impl Guard {
     /// Lets a request through whose key has the role.
     pub(crate) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
@@ -37,6 +58,9 @@ impl Guard {
             return next.run(request).await;
         }
         let is_change = !matches!(*request.method(), Method::GET | Method::HEAD);
+        if let Some(giver) = request.extensions().get::<Giver>().cloned() {
+            return guard.change(giver, request, next).await;
+        }
         let peer = Peer::of(&request);
         let role = match guard.shared.access.role(request.headers(), is_change, peer, Instant::now()) {
             Ok(role) => role,
@@ -51,7 +75,7 @@ impl Guard {
                 None => next.run(request).await,
             };
         }
-        guard.change(role, peer, request, next).await
+        guard.change(Giver::by_key(role, peer, &request), request, next).await
     }
 
     /// A wrong key becomes an event. Their pace is limited for each address, and so is that of the events.
@@ -65,7 +89,7 @@ impl Guard {
         let (at, order) = (SystemTime::now(), String::new());
         let text = format!("{} {}", request.method(), uri.path()).chars().take(ORDER_CHARS_MAX).collect();
         let (role, result) = (Some(Role::Nobody.word()), status.to_string());
-        let refused = ChangeRecord { at, kind: "login", role, client, text, order, result };
+        let refused = ChangeRecord { at, kind: "login", way: "api", role, client, text, order, result };
         events.put(refused.as_event().into());
     }
 
@@ -75,15 +99,14 @@ impl Guard {
     }
 
     /// A change is recorded, whatever becomes of it.
-    async fn change(&self, role: Role, client: Option<IpAddr>, request: Request, next: Next) -> Response {
-        let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |original| &original.0);
-        let text = format!("{} {uri}", request.method());
+    async fn change(&self, giver: Giver, request: Request, next: Next) -> Response {
+        let Giver { way, role, client, words: text } = giver;
         let (parts, body) = request.into_parts();
         let Ok(body) = to_bytes(body, self.body_max).await else {
             return refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large");
         };
         let order = String::from_utf8_lossy(&body).chars().take(ORDER_CHARS_MAX).collect::<String>();
-        let mut entry = Entry { shared: &self.shared, role, client, text, order, result: None };
+        let mut entry = Entry { shared: &self.shared, way, role, client, text, order, result: None };
         let response = match self.lacks(role) {
             Some(words) => refusal(StatusCode::FORBIDDEN, &words),
             None => next.run(Request::from_parts(parts, Body::from(body))).await,
@@ -96,6 +119,7 @@ impl Guard {
 /// A change that is recorded when its request ends, in whatever way.
 struct Entry<'a> {
     shared: &'a Shared,
+    way: &'static str,
     role: Role,
     client: Option<IpAddr>,
     text: String,
@@ -110,6 +134,7 @@ impl Drop for Entry<'_> {
         self.shared.note(ChangeRecord {
             at: SystemTime::now(),
             kind: "order",
+            way: self.way,
             role: Some(self.role.word()),
             client: self.client,
             text: std::mem::take(&mut self.text),

@@ -34,6 +34,12 @@ impl Role {
             Role::Admin => "admin",
         }
     }
+
+    /// The role of this word; any other is nobody's.
+    pub(crate) fn of_word(word: &str) -> Role {
+        let all = [Role::View, Role::Operate, Role::Admin];
+        all.into_iter().find(|role| role.word() == word).unwrap_or(Role::Nobody)
+    }
 }
 
 /// The header that changes need when a cookie stands for the key. Other sites cannot send it.

@@ -17,6 +17,8 @@ pub(crate) struct ChangeRecord {
     pub(crate) at: SystemTime,
     /// `start`, `reload`, `login` or `order`.
     pub(crate) kind: &'static str,
+    /// Its way in: `api` or `console`.
+    pub(crate) way: &'static str,
     /// The role of the key, if somebody ordered it.
     pub(crate) role: Option<&'static str>,
     /// The address of the client.
@@ -33,7 +35,7 @@ impl ChangeRecord {
     /// The same for the log of events.
     pub(crate) fn as_event(&self) -> Admin {
         Admin {
-            way: "api",
+            way: self.way,
             role: self.role.unwrap_or_default().to_owned(),
             client: self.client.map(|client| client.to_string()).unwrap_or_default(),
             action: self.text.clone(),
@@ -52,10 +54,10 @@ pub(crate) struct Record(Mutex<VecDeque<ChangeRecord>>);
 impl Record {
     /// Remembers one, and writes a line to the log.
     pub(crate) fn note(&self, change: ChangeRecord) {
-        let ChangeRecord { kind, role, client, text, order, result, .. } = &change;
+        let ChangeRecord { kind, way, role, client, text, order, result, .. } = &change;
         if let Some(role) = role {
             let client = client.map_or_else(|| "local".to_owned(), |client| client.to_string());
-            tracing::info!(role, client, order, result, "audit: {kind}: {text}");
+            tracing::info!(way, role, client, order, result, "audit: {kind}: {text}");
         }
         let mut changes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if changes.len() >= CHANGES_MAX {
@@ -67,7 +69,7 @@ impl Record {
     /// Remembers something that nobody ordered over HTTP. The log has it already.
     pub(crate) fn event(&self, kind: &'static str, text: String) {
         let (at, order, result) = (SystemTime::now(), String::new(), String::new());
-        self.note(ChangeRecord { at, kind, role: None, client: None, text, order, result });
+        self.note(ChangeRecord { at, kind, way: "api", role: None, client: None, text, order, result });
     }
 
     /// The newest changes, the newest first.

@@ -46,6 +46,7 @@ fn shown(change: &ChangeRecord) -> Value {
     json!({
         "at_ms": unix_ms(change.at),
         "kind": change.kind,
+        "way": change.role.map(|_| change.way),
         "role": change.role,
         "client": change.client.map(|client| client.to_string()),
         "text": change.text,

@@ -36,6 +36,7 @@ pub(super) async fn log_in(State(shared): State<Arc<Shared>>, request: Request) 
         Err((status, _)) => ("nobody", *status),
     };
     shared.note(ChangeRecord {
+        way: "api",
         at: SystemTime::now(),
         kind: "login",
         role: Some(role),

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use admin::Growth;
+use admin::{Growth, Orders};
 use anyhow::Context as _;
 use config::{Address, Config};
 use console::{ConsoleHandle, Sources};
@@ -31,7 +31,7 @@ pub(super) fn start(
     proxy: &Proxy,
     control: &ControlHandle,
     events: &Arc<Events>,
-    growth: Arc<dyn Growth>,
+    (growth, orders): (Arc<dyn Growth>, Arc<dyn Orders>),
 ) -> anyhow::Result<ConsoleHandle> {
     let sources = Sources {
         workers: proxy.stats(),
@@ -41,6 +41,7 @@ pub(super) fn start(
         sessions: Arc::new(OperatedSessions(proxy.operator())),
         status: control.status(),
         growth,
+        orders,
     };
     console::start(bound, config, sources, Some(tls)).context("cannot start the SQL console")
 }

@@ -1,5 +1,6 @@
 //! Sqluice replaces a primary: one that was killed, and one that an operator wants elsewhere.
 
+mod console;
 mod etcd;
 mod events;
 mod follow;

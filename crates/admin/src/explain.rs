@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use aws_lc_rs::digest;
+use history::SeenPlan;
+use serde_json::json;
 use stats::digests::Sample;
 
 use crate::sessions::Later;
@@ -57,6 +60,42 @@ pub(crate) struct KeptPlan {
     pub(crate) plan: Explained,
 }
 
+/// The columns of a plan that make it another one. Estimates of rows change all the time.
+const HASHED: [&str; 8] = ["id", "select_type", "table", "type", "key", "key_len", "ref", "extra"];
+
+impl KeptPlan {
+    /// The same for the history.
+    pub(crate) fn as_seen(&self) -> SeenPlan {
+        let (hash, user, schema) = &self.digest;
+        let Explained { server, columns, rows } = &self.plan;
+        SeenPlan {
+            key: (format!("{hash:016x}"), user.clone(), schema.clone()),
+            cluster: self.cluster.clone(),
+            server: server.clone(),
+            hash: self.plan.hash(),
+            plan: json!({ "columns": columns, "rows": rows }).to_string(),
+        }
+    }
+}
+
+impl Explained {
+    /// The hash of the way that a server goes, without its estimates.
+    fn hash(&self) -> String {
+        let place = |name: &&str| self.columns.iter().position(|column| column.eq_ignore_ascii_case(name));
+        let places: Vec<Option<usize>> = HASHED.iter().map(place).collect();
+        let mut context = digest::Context::new(&digest::SHA256);
+        for row in &self.rows {
+            for value in places.iter().map(|place| row.get((*place)?)?.as_deref()) {
+                context.update(value.unwrap_or("\0").as_bytes());
+                // No value has it.
+                context.update(b"\x01");
+            }
+            context.update(b"\n");
+        }
+        context.finish().as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
 /// The newest plans, the oldest first.
 #[derive(Default)]
 pub(crate) struct KeptPlans(Mutex<VecDeque<KeptPlan>>);
@@ -82,6 +121,20 @@ impl KeptPlans {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_is_another_one_by_the_way_of_the_server() {
+        let of = |key: Option<&str>, rows: &str, extra: &str| {
+            let columns = ["id", "table", "key", "rows", "Extra"].map(str::to_owned).to_vec();
+            let text = |text: &str| Some(text.to_owned());
+            let row = vec![text("1"), text("t"), key.map(str::to_owned), text(rows), text(extra)];
+            Explained { server: "db2".into(), columns, rows: vec![row] }.hash()
+        };
+        let usual = of(Some("by_k"), "10", "");
+        assert_eq!((usual.len(), &usual), (16, &of(Some("by_k"), "12000", "")), "estimates are not the plan");
+        assert!(usual != of(None, "10", "") && usual != of(Some("by_v"), "10", ""));
+        assert_ne!(usual, of(Some("by_k"), "10", "Using filesort"));
+    }
 
     #[test]
     fn the_newest_plan_of_each_digest_is_kept() {

@@ -14,6 +14,7 @@ use super::history::{self, Growth};
 use super::listener::{self, Bound};
 use super::metrics;
 use super::orders::{Api, Orders};
+use super::plan_watch;
 use super::router;
 use super::secured::AdminTls;
 use super::sessions::Later;
@@ -48,9 +49,18 @@ pub fn start(bound: Bound, config: &Config, tls: AdminTls, sources: Sources) -> 
     let (stop, stopped) = oneshot::channel::<()>();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)?;
     let tls_now = shared.tls.clone();
+    let every = config.history.as_ref().map(|settings| settings.explain_every).filter(|every| !every.is_zero());
+    let watched = shared.clone();
+    let watch = async move {
+        match every {
+            Some(every) => plan_watch::run(watched, every).await,
+            None => std::future::pending().await,
+        }
+    };
     let serve = async move {
         tokio::select! {
             () = listener::serve(bound, tls_now, app) => {}
+            () = watch => {}
             // Told, or the handle is gone.
             _ = stopped => {}
         }

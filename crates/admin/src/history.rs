@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::Sender;
 
-use history::{Grown, History};
+use history::{Grown, History, SeenPlan};
 use tokio::sync::oneshot;
 
 use crate::sessions::Later;
@@ -46,6 +46,8 @@ enum KeeperOrder {
     Mark { author: String, text: String, answer: oneshot::Sender<Result<i64, String>> },
     /// The growth of digests since the last look at them.
     Grown { answer: oneshot::Sender<Grown> },
+    /// The plan of a digest was seen.
+    Plan(SeenPlan),
     /// It ends.
     Stop,
 }
@@ -65,6 +67,12 @@ impl Keeper {
     pub(crate) fn stop(&self) {
         // It may have ended by itself.
         let _ = self.orders.send(KeeperOrder::Stop);
+    }
+
+    /// Keeps the plan of a digest.
+    pub(crate) fn keep_plan(&self, plan: SeenPlan) {
+        // The thread may have ended.
+        let _ = self.orders.send(KeeperOrder::Plan(plan));
     }
 
     /// The growth of digests since the last look at them.

@@ -17,6 +17,7 @@ mod listener;
 mod metrics;
 mod orders;
 mod page;
+mod plan_watch;
 mod rest;
 mod secured;
 mod sessions;

@@ -11,7 +11,7 @@ use stats::digests::DigestSource;
 use tier::Tier;
 
 use super::access::{Access, ChangeRecord, Record};
-use super::explain::{Explainer, KeptPlans};
+use super::explain::{Explainer, KeptPlan, KeptPlans};
 use super::history::Keeper;
 use super::limits::{self, ListenerLimits, Reloads, ServerLimits};
 use super::secured::TlsNow;
@@ -117,6 +117,14 @@ impl Shared {
         };
         shared.reload(config);
         shared
+    }
+
+    /// Keeps a plan for those who ask for it, and in the history.
+    pub(super) fn keep_plan(&self, plan: KeptPlan) {
+        if let Some(keeper) = self.history.get() {
+            keeper.keep_plan(plan.as_seen());
+        }
+        self.plans.keep(plan);
     }
 
     /// Records a change, and makes an event of it.

@@ -7,6 +7,7 @@
 
 mod attach;
 mod file;
+mod plans;
 mod read;
 mod record;
 mod regressions;
@@ -17,6 +18,7 @@ use std::path::Path;
 
 pub use attach::attach;
 pub use file::Opened;
+pub use plans::{KeptPlan, PlanChange, SeenPlan};
 pub use read::{DigestSum, History, Mark, Range, Series};
 pub use record::{DigestFigures, DigestKey, Figure, FigureKind, Grown, Recorder};
 pub use regressions::{Change, Compared, Limits, RegressionKind, Regressions};

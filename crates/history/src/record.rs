@@ -6,7 +6,8 @@ use rusqlite::{Connection, Transaction, params};
 
 use crate::times::Times;
 use crate::{
-    DIGESTS_KEEP_S, DIGESTS_KEPT, HistoryError, MARK_CHARS_MAX, MARKS_MAX, PACE_S, RESOLUTIONS, SERIES_MAX, windows,
+    DIGESTS_KEEP_S, DIGESTS_KEPT, HistoryError, MARK_CHARS_MAX, MARKS_MAX, PACE_S, RESOLUTIONS, SERIES_MAX, SeenPlan,
+    plans, windows,
 };
 
 /// One figure at one moment.
@@ -227,6 +228,14 @@ impl Recorder {
             [MARKS_MAX],
         )?;
         Ok(id)
+    }
+
+    /// Keeps the plan of a digest that a server has explained in this second since 1970.
+    ///
+    /// # Errors
+    /// As [`Recorder::figures`].
+    pub fn plan(&self, now_s: u64, seen: &SeenPlan) -> Result<(), HistoryError> {
+        Ok(plans::keep(&self.connection, now_s, seen)?)
     }
 
     /// The bytes of the file, without its write-ahead log.

@@ -5,6 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use crate::plans::{self, PlanChange};
 use crate::record::{DigestKey, Grown};
 use crate::windows::{self, WindowSum, Windows};
 use crate::{History, HistoryError, file};
@@ -94,6 +95,8 @@ pub struct Compared {
     pub after: Change,
     /// Microseconds of server time that it took more than before.
     pub extra_us: u64,
+    /// Its plan since, if a server has explained it since.
+    pub plan: Option<PlanChange>,
 }
 
 /// The digests that have changed since a moment.
@@ -138,6 +141,9 @@ impl History {
         }
         digests.sort_by(|one: &Compared, other| (other.extra_us, &one.key).cmp(&(one.extra_us, &other.key)));
         digests.truncate(limits.limit);
+        for digest in &mut digests {
+            digest.plan = plans::change(&connection, &digest.key, from_s)?;
+        }
         let before = before.into_iter().map(|(time, _)| time).collect();
         Ok(Regressions { after: (from_s, grown.now_s), before, digests })
     }
@@ -192,6 +198,7 @@ impl Compare<'_> {
             before: before.into_iter().reduce(worst),
             after,
             extra_us: sum.time_us.saturating_sub(usual_us),
+            plan: None,
         }))
     }
 

@@ -59,7 +59,12 @@ fn describe(digest: &Value) -> String {
         Some(factor) => format!("{change} {factor:.1}x"),
         None => change.clone(),
     };
-    let changes: Vec<String> = digest["changes"].as_object().into_iter().flatten().map(factor).collect();
+    let mut changes: Vec<String> = digest["changes"].as_object().into_iter().flatten().map(factor).collect();
+    match digest["plan"]["changed"].as_bool() {
+        Some(true) => changes.push("plan changed".to_owned()),
+        Some(false) => changes.push("same plan".to_owned()),
+        None => {}
+    }
     let side = |name: &str| {
         let of = &digest[name];
         let number = |field: &str| of[field].as_f64().unwrap_or(0.0);
@@ -91,6 +96,13 @@ mod tests {
         });
         let line = describe(&digest);
         assert!(line.contains("slower 8.2x") && line.contains("new"), "{line}");
+        let plan = |changed: Value| {
+            let mut digest = digest.clone();
+            digest["plan"] = json!({ "changed": changed });
+            describe(&digest)
+        };
+        assert!(plan(json!(true)).contains("plan changed  2.0/s") && plan(json!(false)).contains("same plan"));
+        assert!(!plan(Value::Null).contains("plan") && !line.contains("plan"), "{line}");
         assert!(line.ends_with("2.0/s p95 0.9 ms -> 2.5/s p95 8.0 ms  00ff app@shop SELECT ?"), "{line}");
     }
 }

@@ -20,6 +20,18 @@ function both(row: any, shown: (side: any) => string): string {
     return `${row.before ? shown(row.before) : '–'} → ${shown(row.after)}`;
 }
 
+/** Whether a replica had another plan before; its steps are the title. */
+function planned(plan: any) {
+    if (!plan || plan.changed === null) return [];
+    const steps = (side: any) => (side ? side.rows.map((row: any[]) => side.columns.map((name: string, at: number) => `${name}=${row[at] ?? 'NULL'}`).join(' ')).join('\n') : '');
+    const title = plan.changed ? `before (${plan.before.server}):\n${steps(plan.before)}\nnow (${plan.after.server}):\n${steps(plan.after)}` : steps(plan.after);
+    return [
+        <span title={title}>
+            <Tag kind={plan.changed ? 'bad' : 'dim'}>{plan.changed ? 'plan changed' : 'same plan'}</Tag>
+        </span>,
+    ];
+}
+
 export function Changed() {
     const [chosen, setSince] = useSetting('since', '');
     const marks = useLook('/marks?from=-8d&limit=8', 30_000);
@@ -51,8 +63,8 @@ export function Changed() {
                         {
                             key: 'changes',
                             head: 'change',
-                            cell: row => Object.entries<number | null>(row.changes).map(([kind, factor]) => <Tag kind={KINDS[kind] ?? 'info'}>{kind + (factor === null ? '' : times(factor))}</Tag>),
-                            value: row => Object.keys(row.changes).join(' '),
+                            cell: row => Object.entries<number | null>(row.changes).map(([kind, factor]) => <Tag kind={KINDS[kind] ?? 'info'}>{kind + (factor === null ? '' : times(factor))}</Tag>).concat(planned(row.plan)),
+                            value: row => Object.keys(row.changes).join(' ') + (row.plan?.changed ? ' plan changed' : ''),
                         },
                         { key: 'text', head: 'digest', wide: true, cell: row => <code>{row.text}</code>, value: row => row.text },
                         { key: 'user', head: 'user', cell: row => row.user, value: row => row.user },

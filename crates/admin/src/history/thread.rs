@@ -123,6 +123,10 @@ impl KeeperThread {
                     // The client may have gone.
                     let _ = answer.send(self.recorder.grown(now_s(), &digests));
                 }
+                Ok(KeeperOrder::Plan(plan)) => {
+                    let kept = self.recorder.plan(now_s(), &plan);
+                    self.note(kept);
+                }
                 Ok(KeeperOrder::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     next = Instant::now() + Duration::from_secs(PACE_S);

@@ -52,7 +52,7 @@ pub(super) async fn ask(State(shared): State<Arc<Shared>>, Path(digest): Path<St
     match explainer.explain(order).await {
         Ok(plan) => {
             let kept = KeptPlan { digest: (hash, user, schema), cluster, at: SystemTime::now(), plan };
-            shared.plans.keep(kept.clone());
+            shared.keep_plan(kept.clone());
             json_page(&page(&[kept]))
         }
         Err(words) => refusal(StatusCode::BAD_GATEWAY, words),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use history::{Change, Compared, Limits, RegressionKind, Regressions};
+use history::{Change, Compared, KeptPlan, Limits, PlanChange, RegressionKind, Regressions};
 use serde_json::{Map, Value, json};
 
 use super::digests::json_page;
@@ -110,7 +110,24 @@ fn digest(found: &Compared) -> Value {
         "before": found.before.as_ref().map(change),
         "after": change(&found.after),
         "extra_us": found.extra_us,
+        "plan": found.plan.as_ref().map(plan),
     })
+}
+
+fn plan(of: &PlanChange) -> Value {
+    let one = |kept: &KeptPlan| {
+        let plan: Value = serde_json::from_str(&kept.plan).unwrap_or_default();
+        json!({
+            "hash": kept.hash,
+            "cluster": kept.cluster,
+            "server": kept.server,
+            "first": kept.first_s,
+            "last": kept.last_s,
+            "columns": plan["columns"],
+            "rows": plan["rows"],
+        })
+    };
+    json!({ "changed": of.changed, "before": of.before.as_ref().map(one), "after": one(&of.after) })
 }
 
 fn change(of: &Change) -> Value {

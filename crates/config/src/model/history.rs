@@ -1,6 +1,7 @@
 //! `[history]`
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// `[history]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,4 +10,6 @@ pub struct History {
     pub path: PathBuf,
     /// Most bytes of the file.
     pub size_max: u64,
+    /// A replica explains one digest in this time; zero is never.
+    pub explain_every: Duration,
 }

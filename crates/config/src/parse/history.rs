@@ -7,10 +7,11 @@ use crate::settings::history as keys;
 pub(super) fn read(reader: &mut Reader, root: &Table, has_admin: bool) -> Option<History> {
     let table = reader.table(root, &keys::HISTORY);
     let (path, size_max) = (reader.path(&table, &keys::PATH), reader.size(&table, &keys::SIZE_MAX));
+    let explain_every = reader.duration(&table, &keys::EXPLAIN_EVERY);
     let Some(path) = path else {
-        if table.has(&keys::SIZE_MAX) {
+        for key in [&keys::SIZE_MAX, &keys::EXPLAIN_EVERY].into_iter().filter(|key| table.has(key)) {
             let message = "it has no effect without `path`, as in path = \"/var/lib/sqluice/history.sqlite\"";
-            reader.problem(table.place(&keys::SIZE_MAX), table.key(&keys::SIZE_MAX), message);
+            reader.problem(table.place(key), table.key(key), message);
         }
         return None;
     };
@@ -18,7 +19,7 @@ pub(super) fn read(reader: &mut Reader, root: &Table, has_admin: bool) -> Option
         let message = "history is read through the admin listener: set admin.address";
         reader.problem(table.place(&keys::PATH), table.key(&keys::PATH), message);
     }
-    Some(History { path, size_max })
+    Some(History { path, size_max, explain_every })
 }
 
 #[cfg(test)]
@@ -41,6 +42,9 @@ mod tests {
         assert_eq!(parsed(""), Ok(None));
         let history = parsed(&format!("{ADMIN}[history]\npath = \"/h\"\n")).unwrap().unwrap();
         assert_eq!((history.path.to_str(), history.size_max), (Some("/h"), 512 << 20));
+        assert!(history.explain_every.is_zero());
+        let words = parsed(&format!("{ADMIN}[history]\nexplain_every_s = 60\n")).unwrap_err();
+        assert!(words.contains("no effect without `path`"), "{words}");
         assert!(parsed("[history]\npath = \"/h\"\n").unwrap_err().contains("set admin.address"));
         let words = parsed(&format!("{ADMIN}[history]\nsize_max = \"9MiB\"\n")).unwrap_err();
         assert!(words.contains("no effect without `path`"), "{words}");

@@ -43,6 +43,9 @@ pub(super) const VIEWS: &[View] = &[View {
         real("before_rows_each"),
         real("before_error_share"),
         int("extra_us"),
+        int("plan_changed"),
+        text("plan"),
+        text("before_plan"),
     ],
     needs: &[Need::Growth],
     rows: Rows::Compared(regressions),
@@ -105,6 +108,9 @@ fn change(since_s: u64, moment: &Moment, digest: &Compared, kind: (RegressionKin
         was(|before| before.rows_each),
         was(|before| before.error_share),
         digest.extra_us,
+        digest.plan.as_ref().and_then(|plan| plan.changed),
+        digest.plan.as_ref().map(|plan| &*plan.after.hash),
+        digest.plan.as_ref().and_then(|plan| plan.before.as_ref()).map(|before| &*before.hash),
     ]
 }
 

@@ -6,8 +6,9 @@ use net::query::{self, Client, Limits};
 use serde_json::{Value, json};
 use wire::auth::Credential;
 
+use crate::login::accounts;
 use crate::statements;
-use crate::support::{Front, SOON, all, families, http_send, http_with, run, until, value};
+use crate::support::{Front, SOON, all, blocking, families, http_send, http_with, run, until, value};
 
 const KEY: &str = "open sesame";
 const BY_INDEX: &str = "SELECT v FROM regression WHERE k = ?";
@@ -135,4 +136,88 @@ async fn mistakes_are_told() {
         assert!(status == 400 && body.contains(words), "{query}: {status} {body}");
     }
     assert_eq!(http_with(&front.admin, "GET", "/api/v1/regressions", None).await.0, 401);
+}
+
+/// A replica explains a digest before and since the deploy: the index that was dropped shows as another plan. No plan has a literal.
+async fn plans_are_compared(family: Family) {
+    const SECRET: &str = "Zecret9";
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("e2e_plan_change_{}", if family == Family::MySql { "my" } else { "maria" });
+    let rows = "CREATE TABLE planned (id INT PRIMARY KEY, k VARCHAR(20), v CHAR(200), KEY by_k (k)); \
+                INSERT INTO planned VALUES (1,'a','v'),(2,'b','v'),(3,'c','v'),(4,'d','v'),(5,'e','v'),(6,'f','v')";
+    let (front, servers) = statements::start(family, &database, rows).await;
+    drop(front);
+    accounts(servers, &format!("GRANT SELECT ON `{database}`.* TO {}@'%'", lab::MONITOR_USER)).await;
+    let path = folder.path().join("history.sqlite").display().to_string();
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("sql_address = \"127.0.0.1:0\"\nkey = \"{KEY}\"");
+        setup.cluster += "\nfailover = \"off\"";
+        setup.more = format!("[history]\npath = \"{path}\"\nexplain_every_s = 1\n");
+    })
+    .await;
+    let mut client = statements::within(&front, &database).await;
+    until("the history", async || {
+        let (_, page) = http_with(&front.admin, "GET", "/api/v1/history", Some(KEY)).await;
+        page.contains("sqluice_sessions").then_some(())
+    })
+    .await;
+    mark(&front, "begun").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let ask = format!("SELECT SLEEP(0), v FROM planned WHERE k = '{SECRET}' OR k = 'b' AND id > 0");
+    let planned = "SELECT SLEEP(?), v FROM planned WHERE k = ? OR k = ? AND id > ?";
+    for _ in 0..30 {
+        all(&mut client, &ask).await;
+    }
+    client.ping().await.unwrap();
+    let (_, page) = http_with(&front.admin, "GET", "/api/v1/digests?limit=1000", Some(KEY)).await;
+    let page: Value = serde_json::from_str(&page).unwrap();
+    let digests = page["digests"].as_array().unwrap();
+    let hash = digests.iter().find(|digest| digest["text"] == planned).unwrap()["hash"].as_str().unwrap().to_owned();
+    let explained = format!("/api/v1/digests/{hash}/explain");
+    until("the usual plan", async || {
+        let page = http_with(&front.admin, "GET", &explained, Some(KEY)).await.1;
+        page.contains("by_k").then_some(())
+    })
+    .await;
+    let deploy = mark(&front, "deploy 8").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    all(&mut client, "DROP INDEX by_k ON planned").await;
+    blocking(move || servers.wait_in_sync(SOON).unwrap()).await;
+    // Much slower, so that a busy machine does not hide it.
+    let slow = ask.replace("SLEEP(0)", "SLEEP(0.12)");
+    for _ in 0..30 {
+        all(&mut client, &slow).await;
+    }
+    client.ping().await.unwrap();
+    let found = until("another plan", async || {
+        let page = regressions(&front, &format!("mark={deploy}")).await;
+        assert!(!page.to_string().contains(SECRET), "{page}");
+        let found = page["digests"].as_array().unwrap().iter().find(|digest| digest["text"] == planned)?.clone();
+        (found["plan"]["changed"] == true).then_some(found)
+    })
+    .await;
+    let (before, after) = (&found["plan"]["before"], &found["plan"]["after"]);
+    assert!(before["rows"].to_string().contains("by_k") && !after["rows"].to_string().contains("\"by_k\""), "{found}");
+    assert!(before["hash"] != after["hash"] && before["cluster"] == "main", "{found}");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sqluice"));
+    command.args(["regressions", "--url", &front.admin, "--mark", &deploy.to_string(), "--config"]);
+    command.arg(front.folder().join("sqluice.toml"));
+    let out = run(command, "").await.output();
+    assert!(out.lines().any(|line| line.contains("plan changed") && line.ends_with(planned)), "{out}");
+    let target = Target::plain(front.address_of("console").parse().unwrap(), SOON);
+    let login = query::login("admin", Credential::password(KEY));
+    let mut sql = Client::connect(&target, login, Limits { timeout: SOON, ..Limits::default() }).await.unwrap();
+    let shown = format!(
+        "SELECT plan_changed || before_plan || plan FROM regressions WHERE mark = {deploy} AND text = '{planned}' LIMIT 1"
+    );
+    let hashes = [before, after].map(|side| side["hash"].as_str().unwrap());
+    assert_eq!(value(&mut sql, &shown).await, format!("1{}", hashes.concat()));
+    assert!(!std::fs::read(&path).unwrap().windows(SECRET.len()).any(|part| part == SECRET.as_bytes()));
+}
+
+#[tokio::test]
+async fn another_plan_shows_with_a_regression() {
+    for family in families() {
+        plans_are_compared(family).await;
+    }
 }

@@ -77,12 +77,7 @@ impl Session {
                         .iter()
                         .any(|later| matches!(later, Effect::Variable { name: again, .. } if again == name)) => {}
                 Effect::Variable { name, value } => {
-                    self.belief.learn_variable(held, name, value, tracked(name), outcome);
-                    let defaults_are_known = || self.here.cluster.shared.published.defaults_are_known();
-                    if *value == Value::Default && has_default(name) && !defaults_are_known() {
-                        // It may have got another default than the catalog's.
-                        self.belief.past.doubt_variable(name);
-                    }
+                    self.learn_variable(held, (name, value), tracked(name), outcome);
                 }
                 Effect::Names { .. } | Effect::CharacterSet(_) => self.learn_charset(effect),
                 Effect::UserVariable { name, value: Value::Literal(literal) }
@@ -100,6 +95,16 @@ impl Session {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A statement has set a variable.
+    fn learn_variable(&mut self, held: &mut Held, (name, value): (&str, &Value), tracked: bool, outcome: &Outcome) {
+        self.belief.learn_variable(held, name, value, tracked, outcome);
+        let defaults_are_known = || self.here.cluster.shared.published.defaults_are_known();
+        if *value == Value::Default && has_default(name) && !defaults_are_known() {
+            // It may have got another default than the catalog's.
+            self.belief.past.doubt_variable(name);
         }
     }
 

@@ -57,22 +57,23 @@ pub(in crate::session) fn moves_to(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Variables that change another one's value: the one that is set, and the other. Servers tell nothing of the other one (seen with
-/// MariaDB 10.11 and MySQL 9.7).
-const CHANGES_ANOTHER: [(&str, &str); 12] = [
-    ("character_set_database", "collation_database"),
-    ("character_set_server", "collation_server"),
-    ("log_queries_not_using_indexes", "log_slow_filter"),
-    ("log_slow_admin_statements", "log_slow_disabled_statements"),
-    ("log_slow_disabled_statements", "log_slow_admin_statements"),
-    ("log_slow_disabled_statements", "log_slow_slave_statements"),
-    ("log_slow_filter", "log_queries_not_using_indexes"),
-    ("log_slow_slave_statements", "log_slow_disabled_statements"),
-    ("max_join_size", "sql_big_selects"),
-    ("old", "old_mode"),
-    ("wsrep_causal_reads", "wsrep_sync_wait"),
-    ("wsrep_sync_wait", "wsrep_causal_reads"),
-];
+/// The variables whose values change when this one is set. Servers tell nothing of them (seen with MariaDB 10.11 and MySQL
+/// 9.7).
+fn changed_along(set: &str) -> &'static [&'static str] {
+    match set {
+        "character_set_database" => &["collation_database"],
+        "character_set_server" => &["collation_server"],
+        "log_queries_not_using_indexes" => &["log_slow_filter"],
+        "log_slow_admin_statements" | "log_slow_slave_statements" => &["log_slow_disabled_statements"],
+        "log_slow_disabled_statements" => &["log_slow_admin_statements", "log_slow_slave_statements"],
+        "log_slow_filter" => &["log_queries_not_using_indexes"],
+        "max_join_size" => &["sql_big_selects"],
+        "old" => &["old_mode"],
+        "wsrep_causal_reads" => &["wsrep_sync_wait"],
+        "wsrep_sync_wait" => &["wsrep_causal_reads"],
+        _ => &[],
+    }
+}
 
 /// Values beyond this stay on their connection.
 const VALUE_BYTES_MAX: usize = 4096;
@@ -139,8 +140,7 @@ impl Session {
 impl Belief {
     /// A variable was set: the values of those that it changes are asked for.
     pub(in crate::session) fn doubt_changed_along(&mut self, set: &str) {
-        let of_it = CHANGES_ANOTHER.iter().filter(|(name, _)| *name == set);
-        for (_, other) in of_it.filter(|(_, other)| self.catalog.globals.contains_key(*other)) {
+        for other in changed_along(set).iter().filter(|other| self.catalog.globals.contains_key(**other)) {
             self.past.doubt_variable(other);
         }
     }

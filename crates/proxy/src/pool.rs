@@ -67,6 +67,11 @@ pub enum LeaseError {
         /// When it came to the queue.
         since: Instant,
     },
+    /// The statement has left the queue, as it wanted.
+    Left {
+        /// When it came to the queue.
+        since: Instant,
+    },
 }
 
 /// The backend connection that a session wants.
@@ -197,7 +202,7 @@ impl Pools {
     }
 
     /// Gives a connection to `server` that is not idle yet: a new one, or the next that is given back. Waits as long as
-    /// `wait` if it must, in the place that `waits` says.
+    /// `wait` if it must, in the place that `waits` says, unless `leaves` ends before; a login that has begun is not broken off.
     ///
     /// # Errors
     /// See [`LeaseError`].
@@ -207,11 +212,12 @@ impl Pools {
         wanted: &ConnectionNeeds,
         wait: Duration,
         waits: Waits,
+        leaves: impl Future<Output = ()>,
     ) -> Result<Lease, LeaseError> {
         let pool = self.server(server.id, &server.name);
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
         if !self.take_permit(&pool) {
-            match self.wait(&pool, wanted, wait, waits).await? {
+            match self.wait(&pool, wanted, wait, (waits, leaves)).await? {
                 // One that has to log in again is in no state that matters.
                 Grant::Connection(connection)
                     if connection.origin.logged_in < wanted.login
@@ -290,7 +296,7 @@ impl Pools {
         pool: &Rc<ServerPool>,
         wanted: &ConnectionNeeds,
         wait: Duration,
-        waits: Waits,
+        (waits, leaves): (Waits, impl Future<Output = ()>),
     ) -> Result<Grant, LeaseError> {
         let settings = self.settings();
         let waiting = pool.quota.waiting();
@@ -303,7 +309,13 @@ impl Pools {
         pool.push_waiter(waiter);
         let mut ticket = Ticket::new(self.clone(), pool.clone(), granted);
         self.shared.ask_others(self.worker, pool.id);
-        match tokio::time::timeout(wait.saturating_sub(since.elapsed()), &mut ticket.granted).await {
+        let granted = tokio::time::timeout(wait.saturating_sub(since.elapsed()), &mut ticket.granted);
+        let granted = tokio::select! {
+            biased;
+            granted = granted => granted,
+            () = leaves => return Err(LeaseError::Left { since }),
+        };
+        match granted {
             Ok(Ok(grant)) => Ok(grant),
             Ok(Err(_)) | Err(_) => {
                 self.worker_stats.wait_timeouts.add_one();

@@ -215,12 +215,13 @@ impl Session {
         if query.statement.effects.is_empty() { None } else { self.who.take_consistency(query) }
     }
 
-    /// Does what must come before the fix-up, on a connection that no session has used yet or for a statement that asks a sequence.
+    /// Does what must come before the fix-up, on a connection that no session has used yet, or for a statement that asks a
+    /// sequence in a session without pins.
     async fn make_connection_ready(&mut self, held: &mut Held, asks_sequence: bool) {
         if !held.lease.origin.tracks {
             self.wait_for_defaults().await;
         }
-        if asks_sequence && self.belief.pins.is_empty() {
+        if asks_sequence {
             self.env.forget_sequences(held).await;
         }
     }
@@ -260,7 +261,7 @@ impl Session {
                 (attempts.sharing, own) = (Sharing::Now, Some(held.lease));
                 continue;
             }
-            let asks_sequence = query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE);
+            let asks_sequence = query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty();
             if !held.lease.origin.tracks || asks_sequence {
                 Box::pin(self.make_connection_ready(&mut held, asks_sequence)).await;
             }

@@ -166,8 +166,8 @@ impl Session {
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let wait = self.here.cluster.pools.settings().pool.wait;
         attempts.has_waited = true;
-        let since = attempts.queued_since.take();
-        let waits = Waits { since, shares: self.shares(attempts.sharing) };
+        let waits = Waits { since: attempts.queued_since.take(), shares: self.shares(attempts.sharing) };
+        let leaves = self.replica_catches_up(route, server.id, attempts.has_left_primary);
         let _shown = self.env.handle.activity.wait(WaitsFor::Connection, self.env.worker.shared.started);
         let leased = tokio::select! {
             biased;
@@ -175,11 +175,7 @@ impl Session {
                 attempts.avoid.push(server.id);
                 return Ok(None);
             }
-            () = self.replica_catches_up(route, server.id), if !attempts.has_left_primary => {
-                (attempts.has_left_primary, attempts.queued_since) = (true, Some(since.unwrap_or(attempts.at)));
-                return Ok(None);
-            }
-            leased = self.here.cluster.pools.lease(server, &wanted, wait, waits) => leased,
+            leased = self.here.cluster.pools.lease(server, &wanted, wait, waits, leaves) => leased,
         };
         match leased {
             Ok(lease) if lease.origin.logged_in < self.who.identity.login => {
@@ -194,6 +190,10 @@ impl Session {
             }
             Err(LeaseError::QueueFull { waiting }) => Err(Refusal::pool_queue_full(&server.name, waiting)),
             Err(LeaseError::Open(error)) => self.open_failed(server.id, *error, target, attempts).map(|()| None),
+            Err(LeaseError::Left { since }) => {
+                (attempts.has_left_primary, attempts.queued_since) = (true, Some(since));
+                Ok(None)
+            }
             Err(LeaseError::PipelineBegan { since }) => {
                 (attempts.sharing, attempts.queued_since) = (Sharing::Now, Some(since));
                 Ok(None)

@@ -106,10 +106,10 @@ impl Session {
     }
 
     /// A read waits for a connection to `server`. Ends when it need not: that is the primary, which it came to because no replica
-    /// had what it must find, and one has it now.
-    pub(super) async fn replica_catches_up(&self, route: &Route, server: ServerId) {
+    /// had what it must find, and one has it now. It leaves once.
+    pub(super) async fn replica_catches_up(&self, route: &Route, server: ServerId, has_left: bool) {
         let is_for_replica = route.target == Target::Reader && route.lacks_replica();
-        if !is_for_replica || self.here.cluster.primary() != Some(server) {
+        if has_left || !is_for_replica || self.here.cluster.primary() != Some(server) {
             return std::future::pending().await;
         }
         let mut pause = CATCH_UP_PAUSE_MIN;

@@ -27,6 +27,24 @@ async fn mark(front: &Front, text: &str) -> u64 {
     serde_json::from_str::<Value>(&page).unwrap()["id"].as_u64().unwrap()
 }
 
+/// Sqluice with these settings of the history, whose windows have begun, and with a mark of the beginning.
+async fn with_history(servers: &lab::Replication, settings: &str) -> Front {
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("sql_address = \"127.0.0.1:0\"\nkey = \"{KEY}\"");
+        setup.cluster += "\nfailover = \"off\"";
+        setup.more = format!("[history]\n{settings}\n");
+    })
+    .await;
+    until("the history", async || {
+        let (_, page) = http_with(&front.admin, "GET", "/api/v1/history", Some(KEY)).await;
+        page.contains("sqluice_sessions").then_some(())
+    })
+    .await;
+    mark(&front, "begun").await;
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    front
+}
+
 /// The same load before and after.
 async fn load(client: &mut Client) {
     for n in 0..40 {
@@ -50,21 +68,8 @@ async fn dropped_index(family: Family) {
     let (front, servers) = statements::start(family, &database, &rows).await;
     drop(front);
     let path = folder.path().join("history.sqlite").display().to_string();
-    let front = Front::start(servers, |setup| {
-        setup.admin = format!("sql_address = \"127.0.0.1:0\"\nkey = \"{KEY}\"");
-        setup.cluster += "\nfailover = \"off\"";
-        setup.more = format!("[history]\npath = \"{path}\"\n");
-    })
-    .await;
+    let front = with_history(servers, &format!("path = \"{path}\"")).await;
     let mut client = statements::within(&front, &database).await;
-    // The first look is behind us: windows begin.
-    until("the history", async || {
-        let (_, page) = http_with(&front.admin, "GET", "/api/v1/history", Some(KEY)).await;
-        page.contains("sqluice_sessions").then_some(())
-    })
-    .await;
-    mark(&front, "begun").await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     load(&mut client).await;
     let deploy = mark(&front, "deploy 7").await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
@@ -149,20 +154,8 @@ async fn plans_are_compared(family: Family) {
     drop(front);
     accounts(servers, &format!("GRANT SELECT ON `{database}`.* TO {}@'%'", lab::MONITOR_USER)).await;
     let path = folder.path().join("history.sqlite").display().to_string();
-    let front = Front::start(servers, |setup| {
-        setup.admin = format!("sql_address = \"127.0.0.1:0\"\nkey = \"{KEY}\"");
-        setup.cluster += "\nfailover = \"off\"";
-        setup.more = format!("[history]\npath = \"{path}\"\nexplain_every_s = 1\n");
-    })
-    .await;
+    let front = with_history(servers, &format!("path = \"{path}\"\nexplain_every_s = 1")).await;
     let mut client = statements::within(&front, &database).await;
-    until("the history", async || {
-        let (_, page) = http_with(&front.admin, "GET", "/api/v1/history", Some(KEY)).await;
-        page.contains("sqluice_sessions").then_some(())
-    })
-    .await;
-    mark(&front, "begun").await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
     let ask = format!("SELECT SLEEP(0), v FROM planned WHERE k = '{SECRET}' OR k = 'b' AND id > 0");
     let planned = "SELECT SLEEP(?), v FROM planned WHERE k = ? OR k = ? AND id > ?";
     for _ in 0..30 {

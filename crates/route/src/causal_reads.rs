@@ -12,7 +12,7 @@ use facts::gtid::{Applied, WrittenGtids};
 use facts::positions::Positions;
 use facts::view::{ServerId, View};
 
-use super::read_write_split::Reason;
+use super::reason::Reason;
 
 /// The longest list of positions that a server is asked to wait for, in bytes.
 const AWAITED_MAX: usize = 4096;

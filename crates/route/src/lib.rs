@@ -5,19 +5,23 @@
 //! in the same way which worker runs a session.
 
 pub mod causal_reads;
+pub mod decision;
 pub mod loads;
 pub mod near;
 pub mod pin;
 pub mod read_write_split;
+pub mod reason;
 pub mod relief;
 pub mod select_server;
 pub mod short_forms;
 pub mod state;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
+pub use decision::{Route, Target};
 pub use loads::Loads;
 pub use near::{LagBounds, Near};
 pub use pin::{OneUse, Pin, Pins, UnsureLocks};
-pub use read_write_split::{Directive, Facts, Reason, Route, RuleTarget, Target, decide, needs_primary_in_transaction};
+pub use read_write_split::{Directive, Facts, RuleTarget, decide, needs_primary_in_transaction};
+pub use reason::Reason;
 pub use select_server::{Preferences, select};
 pub use short_forms::{ShortBounds, ShortForms};

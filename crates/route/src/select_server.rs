@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use facts::view::{Health, Role, ServerId, ServerView, View, Writers};
 
 use super::causal_reads::Needs;
+use super::decision::Target;
 use super::loads::Loads;
 use super::near::Near;
-use super::read_write_split::Target;
 
 /// The preferences that decide a choice, beside the view.
 #[derive(Clone, Copy, Debug)]

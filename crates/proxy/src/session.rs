@@ -21,6 +21,7 @@ mod event;
 mod exchange;
 mod facts;
 mod fix_up;
+mod hidden;
 mod hold;
 mod idle;
 mod ids;
@@ -48,6 +49,7 @@ mod replica_wait;
 mod request;
 mod reset;
 mod result_end;
+mod routing;
 mod send;
 mod serve;
 mod settle;
@@ -64,7 +66,6 @@ mod write;
 
 use std::time::Instant;
 
-use ::facts::catalog::Hidden;
 use stats::digests::CacheSaid;
 
 use crate::error::{Refusal, SessionEnd};
@@ -83,8 +84,7 @@ use pipelined::Piped;
 use query::{Query, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
-use route::state::StateFacts;
-use route::{Facts, Reason, Route, Target};
+use route::{Reason, Route};
 pub use serve::spawn;
 use transaction::Transaction;
 pub use warm::warm_up;
@@ -139,12 +139,7 @@ impl Session {
         }
         let defining = self.defining(&query);
         let _granting = self.granting(&query);
-        let mut route = self.route(&mut query);
-        if let Some(fill) = fill.as_deref() {
-            self.route_fill(&mut route, fill);
-        } else if query.plan.cache().is_some() {
-            self.route_uncached(&mut route, &query);
-        }
+        let route = self.route(&query, fill.as_deref());
         if query.streams() {
             return Err(Box::pin(self.stream_binlog(request, &route)).await);
         }
@@ -318,43 +313,6 @@ impl Session {
         next
     }
 
-    fn route(&mut self, query: &mut Query<'_>) -> Route {
-        let StateFacts { autocommit, reads_only, .. } = self.facts();
-        let facts = Facts {
-            pinned: self.here.held.is_some(),
-            split: self.who.identity.split,
-            autocommit,
-            reads_only,
-            will_pin: query.will_pin(),
-            consistency: self.who.identity.consistency,
-        };
-        let mut route = route::decide(facts, &query.statement, query.plan.directive());
-        if route.target == Target::Reader && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS) {
-            self.here.judge_functions(&mut route);
-        }
-        let reads_unread_view = query.hides.is_some_and(|hidden| hidden.unread) && query.statement.parts > 1;
-        if reads_unread_view && route.target == Target::Reader {
-            // Of several statements the first has been answered when a replica refuses a later one.
-            (route.target, route.reason) = (Target::Primary, Reason::WritingFunction);
-        }
-        self.take_newest_primary(&route);
-        self.belief.judge_schema(&mut route);
-        if route.reason == Reason::ServerState && self.here.cluster.view().primary.is_none() {
-            route.target = Target::Reader;
-        }
-        self.note_scope(query, &mut route);
-        self.judge_named(&mut route);
-        self.here.judge_lag(&mut route);
-        self.judge_replicas(&mut route);
-        if let Some(count) = self.env.worker.stats.routes.at(route.reason as usize) {
-            count.add_one();
-        }
-        if query.statement.kind == sql::Kind::Unknown {
-            self.env.worker.stats.unknown_statements.add_one();
-        }
-        route
-    }
-
     /// Answers with an error of Sqluice's own; the session goes on.
     async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
         self.env.worker.stats.own_errors.add_one();
@@ -372,58 +330,6 @@ impl Client {
         match self.must_flush() {
             true => Box::pin(self.flush()).await.map_err(SessionEnd::ClientLost),
             false => Ok(()),
-        }
-    }
-}
-
-impl Belief {
-    /// Finds the effects of tables and views that the text does not show: a read of a view that writes is a write.
-    #[inline]
-    fn find_hidden(&self, query: &mut Query<'_>) {
-        if !self.catalog.hidden.is_empty() && !query.prepares() {
-            query.hides = self.hidden_in(query);
-            if query.hides.is_some_and(|hidden| hidden.writes) {
-                query.hide_write();
-            }
-            if let Some(hidden) = &mut query.hides
-                && !query.statement.access.only_reads()
-            {
-                hidden.leaves = hidden.all_leaves();
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn hidden_in(&self, query: &Query<'_>) -> Option<Hidden> {
-        use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
-        if !query.statement.uses_tables && query.statement.kind != PreparedText {
-            return None;
-        }
-        match query.tables()? {
-            Ok(named) => {
-                let names = named.read.iter().chain(&named.written);
-                let found = names.filter_map(|name| {
-                    self.catalog.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
-                });
-                found.reduce(Hidden::and)
-            }
-            Err(_)
-                if matches!(query.statement.kind, Account | Administration | Definition | Handler | Lock | Show)
-                    && query.statement.parts <= 1 =>
-            {
-                None
-            }
-            // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
-            Err(_) => self.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
-        }
-    }
-}
-
-impl ClusterSession {
-    /// A function may have become one that writes since the catalog was read.
-    fn judge_functions(&self, route: &mut Route) {
-        if !self.cluster.shared.published.catalog_is_fresh() && self.cluster.view().primary.is_some() {
-            (route.target, route.reason) = (Target::Primary, Reason::UnknownFunction);
         }
     }
 }

@@ -17,11 +17,11 @@ pub mod short_forms;
 pub mod state;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
-pub use decision::{Route, Target};
+pub use decision::{Demand, Route, Servers, Target, decide};
 pub use loads::Loads;
 pub use near::{LagBounds, Near};
 pub use pin::{OneUse, Pin, Pins, UnsureLocks};
-pub use read_write_split::{Directive, Facts, RuleTarget, decide, needs_primary_in_transaction};
+pub use read_write_split::{CachePromise, Directive, Facts, RuleTarget, demand, needs_primary_in_transaction};
 pub use reason::Reason;
 pub use select_server::{Preferences, select};
 pub use short_forms::{ShortBounds, ShortForms};

@@ -9,7 +9,7 @@ use config::{Consistency, Split};
 use facts::tables::TableScope;
 use sql::{Access, Effect, Hint, HintConsistency, Statement, TransactionStep, Value, Why};
 
-use super::decision::{Route, Target};
+use super::decision::{Demand, Target};
 use super::reason::Reason;
 
 /// Where a rule sends a statement.
@@ -51,21 +51,80 @@ pub struct Facts {
     pub will_pin: bool,
     /// The consistency of reads, by listener and user.
     pub consistency: Consistency,
+    /// The cluster has a primary.
+    pub has_primary: bool,
+    /// The tables of the session's schema tell of one server.
+    pub in_system_schema: bool,
+    /// It may write although its text reads only, and a replica would refuse that: this is why.
+    pub may_write: Option<Reason>,
+    /// The promise of the result cache about its answer.
+    pub cache: CachePromise,
 }
 
-/// Decides where a statement goes. A pin beats everything; a hint beats a rule, a rule beats what listener and user say.
-pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> Route {
+/// The promise of the result cache about the answer of a read: it has all that was written to its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CachePromise {
+    /// None.
+    None,
+    /// A rule wants it answered from the cache, and promises as much if a server answers.
+    Rule,
+    /// The answer is to be kept.
+    Fill,
+    /// The answer is to be kept for other processes, too. No replica is known to have what was written through those.
+    SharedFill,
+}
+
+/// The server that a statement asks for. A pin beats everything; a hint beats a rule, a rule beats what listener and user
+/// say.
+pub fn demand(facts: &Facts, statement: &Statement, rule: Option<&Directive>) -> Demand {
     let consistency = consistency(facts, statement, rule);
+    let (target, reason) = target(facts, statement, rule);
     let max_lag = rule.and_then(|rule| rule.max_lag);
-    let route = |target, reason| Route { target, reason, consistency, max_lag, reads: TableScope::Any };
+    let demand = Demand { target, reason, consistency, max_lag, reads: TableScope::Any };
+    match facts.cache {
+        CachePromise::None => demand,
+        _ => with_promise(demand, facts, statement, rule),
+    }
+}
+
+/// The same if the result cache promises something of the answer. Clients that may reach replicas only get no promise.
+#[cold]
+fn with_promise(mut demand: Demand, facts: &Facts, statement: &Statement, rule: Option<&Directive>) -> Demand {
+    if !demand.may_leave_primary() || facts.split == Split::Replica || !facts.has_primary {
+        return demand;
+    }
+    let asks_for_less =
+        || matches!(statement.hint, Some(Hint::Consistency(_))) || rule.is_some_and(|rule| rule.consistency.is_some());
+    match facts.cache {
+        CachePromise::SharedFill => (demand.target, demand.reason) = (Target::Primary, Reason::SharedFill),
+        CachePromise::Fill if demand.consistency != Consistency::Cluster => demand.consistency = Consistency::Table,
+        CachePromise::Rule if !demand.asks_for_all() && !asks_for_less() => demand.consistency = Consistency::Table,
+        CachePromise::None | CachePromise::Fill | CachePromise::Rule => {}
+    }
+    demand
+}
+
+fn target(facts: &Facts, statement: &Statement, rule: Option<&Directive>) -> (Target, Reason) {
+    let (target, reason) = target_by_text(facts, statement, rule);
+    match (facts.may_write, reason) {
+        (Some(why), _) if target == Target::Reader => (Target::Primary, why),
+        (_, Reason::Read) if facts.in_system_schema && facts.has_primary => (Target::Primary, Reason::ServerState),
+        (_, Reason::Read) if facts.in_system_schema => (Target::Reader, Reason::ServerState),
+        // A replica tells of itself while there is no primary.
+        (_, Reason::ServerState) if !facts.has_primary => (Target::Reader, reason),
+        _ => (target, reason),
+    }
+}
+
+fn target_by_text(facts: &Facts, statement: &Statement, rule: Option<&Directive>) -> (Target, Reason) {
     if facts.pinned {
-        return route(Target::Pinned, Reason::Pinned);
+        return (Target::Pinned, Reason::Pinned);
     }
     let reads = statement.access.only_reads();
     match &statement.hint {
-        Some(Hint::Primary) => return route(Target::Primary, Reason::Hint),
-        Some(Hint::Replica) if reads => return route(Target::Reader, Reason::Hint),
-        Some(Hint::Server(name)) => return route(Target::Named(Rc::from(&**name)), Reason::Hint),
+        Some(Hint::Primary) => return (Target::Primary, Reason::Hint),
+        Some(Hint::Replica) if reads => return (Target::Reader, Reason::Hint),
+        Some(Hint::Server(name)) => return (Target::Named(Rc::from(&**name)), Reason::Hint),
         _ => {}
     }
     let target = rule.and_then(|rule| rule.target.as_ref());
@@ -73,39 +132,39 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> 
     // that is kept.
     let may_leave = || reads && !opens(facts) && !statement.effects.iter().any(pins);
     match target {
-        Some(RuleTarget::Primary) => return route(Target::Primary, Reason::Rule),
-        Some(RuleTarget::Replica) if may_leave() => return route(Target::Reader, Reason::Rule),
-        Some(RuleTarget::Server(name)) if may_leave() => return route(Target::Named(name.clone()), Reason::Rule),
+        Some(RuleTarget::Primary) => return (Target::Primary, Reason::Rule),
+        Some(RuleTarget::Replica) if may_leave() => return (Target::Reader, Reason::Rule),
+        Some(RuleTarget::Server(name)) if may_leave() => return (Target::Named(name.clone()), Reason::Rule),
         _ => {}
     }
     match if target == Some(&RuleTarget::Auto) { Split::Auto } else { facts.split } {
-        Split::Primary => return route(Target::Primary, Reason::Configured),
-        Split::Replica => return route(Target::Reader, Reason::Configured),
+        Split::Primary => return (Target::Primary, Reason::Configured),
+        Split::Replica => return (Target::Reader, Reason::Configured),
         Split::Auto => {}
     }
     if let Some(TransactionStep::Begin { read_only, .. }) = statement.transaction {
         return match read_only {
             // The other statements of a text may write before it begins.
-            _ if statement.parts > 1 => route(Target::Primary, Reason::Transaction),
-            Some(true) => route(Target::Reader, Reason::ReadOnlyTransaction),
-            None if facts.reads_only => route(Target::Reader, Reason::ReadOnlySession),
-            _ => route(Target::Primary, Reason::Transaction),
+            _ if statement.parts > 1 => (Target::Primary, Reason::Transaction),
+            Some(true) => (Target::Reader, Reason::ReadOnlyTransaction),
+            None if facts.reads_only => (Target::Reader, Reason::ReadOnlySession),
+            _ => (Target::Primary, Reason::Transaction),
         };
     }
     if !facts.autocommit {
         // A savepoint pins, for writes too.
         return match facts.reads_only && statement.transaction != Some(TransactionStep::Savepoint) {
-            true => route(Target::Reader, Reason::ReadOnlySession),
-            false => route(Target::Primary, Reason::AutocommitOff),
+            true => (Target::Reader, Reason::ReadOnlySession),
+            false => (Target::Primary, Reason::AutocommitOff),
         };
     }
     match statement.access {
         // A statement that keeps its connection keeps it for the writes that follow, too.
         _ if facts.will_pin || statement.effects.iter().any(pins) => match statement.access {
-            Access::Read => route(Target::Primary, Reason::WillPin),
-            Access::Primary(why) => route(Target::Primary, reason_of(why)),
+            Access::Read => (Target::Primary, Reason::WillPin),
+            Access::Primary(why) => (Target::Primary, reason_of(why)),
         },
-        Access::Read => route(Target::Reader, Reason::Read),
+        Access::Read => (Target::Reader, Reason::Read),
         // A USE must see the schema that this client may have created a moment ago: the primary has it.
         // A value that the server works out, perhaps from its global ones, is the primary's.
         Access::Primary(Why::SessionChange)
@@ -113,14 +172,14 @@ pub fn decide(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> 
                 && statement.parts == 1
                 && !statement.effects.iter().any(is_worked_out) =>
         {
-            route(Target::Reader, Reason::SessionChange)
+            (Target::Reader, Reason::SessionChange)
         }
-        Access::Primary(why) => route(Target::Primary, reason_of(why)),
+        Access::Primary(why) => (Target::Primary, reason_of(why)),
     }
 }
 
 /// The consistency that a statement is read with: its hint's, its rule's, its session's.
-fn consistency(facts: Facts, statement: &Statement, rule: Option<&Directive>) -> Consistency {
+fn consistency(facts: &Facts, statement: &Statement, rule: Option<&Directive>) -> Consistency {
     match statement.hint {
         Some(Hint::Consistency(HintConsistency::None)) => Consistency::None,
         Some(Hint::Consistency(HintConsistency::Session)) => Consistency::Session,
@@ -131,7 +190,7 @@ fn consistency(facts: Facts, statement: &Statement, rule: Option<&Directive>) ->
 }
 
 /// Whether the session keeps its connection behind any statement, for writes too.
-fn opens(facts: Facts) -> bool {
+fn opens(facts: &Facts) -> bool {
     facts.will_pin || !facts.autocommit && !facts.reads_only
 }
 

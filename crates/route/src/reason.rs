@@ -40,6 +40,10 @@ reasons! {
     EarlierRead = "earlier_read",
     /// It reads only, and no replica is as near to the primary as a rule wants.
     ReplicaLag = "replica_lag",
+    /// It reads only, and its answer goes into the shared cache.
+    SharedFill = "shared_fill",
+    /// A replica does not know what it names, or what its session has set.
+    NotOnReplica = "not_on_replica",
     /// It opens a READ ONLY transaction.
     ReadOnlyTransaction = "read_only_transaction",
     /// The session's transactions are READ ONLY.

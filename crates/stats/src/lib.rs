@@ -116,7 +116,7 @@ pub struct WorkerStats {
     pub pins: Labelled<Gauge>,
     /// Sessions that became pinned, by reason.
     pub pinned: Labelled<Counter>,
-    /// Routes taken, by reason.
+    /// Statements that a server has answered, by the reason of their route.
     pub routes: Labelled<Counter>,
     /// Reads that may share a connection and found none to share, by reason ([`UNPIPELINED`]).
     pub unpipelined: Labelled<Counter>,

@@ -9,13 +9,13 @@ use std::time::Duration;
 use config::Consistency;
 use facts::lags::Lags;
 use facts::positions::Positions;
-use facts::view::{Health, Role, ServerId, ServerView, View};
+use facts::view::{Health, ServerId, ServerView, View};
 
 use super::Session;
 use super::belief::Belief;
 use super::cluster_session::ClusterSession;
 use crate::shared::Moment;
-use route::{Near, Needs, OwnWrites, Reason, Route, SharedWrites, Target};
+use route::{Demand, Near, Needs, OwnWrites, Route, SharedWrites, Target};
 pub(super) use writes::may_write;
 
 /// A read that waits for the primary looks whether a replica has caught up after this pause, and after longer and longer ones.
@@ -23,85 +23,24 @@ const CATCH_UP_PAUSE_MIN: Duration = Duration::from_millis(5);
 const CATCH_UP_PAUSE_MAX: Duration = Duration::from_millis(320);
 
 impl Session {
-    /// The writes of all sessions, as far as a read with this route must see them.
-    pub(super) fn writes_of_all(&self, route: &Route, positions: &Positions) -> Vec<SharedWrites> {
-        if !asks_for_all(route)
-            || self.here.cluster.view().same_data
-            || !matches!(route.target, Target::Reader | Target::Named(_))
-        {
+    /// The writes of all sessions, as far as a read must see them.
+    pub(super) fn writes_of_all(&self, demand: &Demand, positions: &Positions) -> Vec<SharedWrites> {
+        if !demand.asks_for_all() || self.here.cluster.view().same_data || !demand.may_leave_primary() {
             return Vec::new();
         }
         let (view, writes) = (self.here.cluster.view(), &self.here.cluster.shared.writes);
         let moment = Moment { view: &view, positions, window: self.window() };
-        match route.consistency {
-            Consistency::Table => writes.last_of(&route.reads, moment),
+        match demand.consistency {
+            Consistency::Table => writes.last_of(&demand.reads, moment),
             _ => vec![writes.last(moment)],
         }
     }
 
     /// A read that must find what any session has written does not go by a view that other workers are ahead of: they may have written
     /// on another primary already, and what was the primary has none of that.
-    pub(super) fn take_newest_primary(&self, route: &Route) {
-        if asks_for_all(route) && self.here.cluster.shared.published.view.load().primary != self.here.cluster.primary()
-        {
+    pub(super) fn take_newest_primary(&self) {
+        if self.here.cluster.shared.published.view.load().primary != self.here.cluster.primary() {
             self.env.worker.take_published(&self.here.cluster);
-        }
-    }
-
-    /// A server that a rule names must have what a read must find, too: else any replica that has it will do. A hint is the
-    /// client's own choice, and is taken as it is.
-    pub(super) fn judge_named(&mut self, route: &mut Route) {
-        if route.reason != Reason::Rule || route.consistency == Consistency::None {
-            return;
-        }
-        let Target::Named(name) = &route.target else { return };
-        self.settle_writes();
-        let view = self.here.cluster.view();
-        if view.same_data {
-            return;
-        }
-        let Some(server) = view.server_named(name).map(|server| server.id) else { return };
-        let positions = self.here.cluster.shared.published.positions.load();
-        let all = self.writes_of_all(route, &positions);
-        let needs =
-            Needs { own: self.here.own_for(route), all: &all, before: self.here.before(route), positions: &positions };
-        let has_all = view.primary == Some(server) && view.group.is_none();
-        if !has_all && needs.lacking(server).is_some() {
-            route.target = Target::Reader;
-            self.here.cluster.shared.published.want_positions();
-        }
-    }
-
-    /// Finds out whether any replica has what a read must find; if there are replicas, and none has it, that is the
-    /// route's reason, and newer positions are asked for.
-    pub(super) fn judge_replicas(&mut self, route: &mut Route) {
-        if route.target != Target::Reader || route.consistency == Consistency::None {
-            return;
-        }
-        let view = self.here.cluster.view();
-        let takes_reads = |server: &ServerView| takes_reads(&view, server);
-        if !asks_for_all(route) && self.here.own_for(route).is_none() {
-            // Where it has read last is all that it saw there.
-            let before = self.here.before(route).map(|before| view.server(before));
-            if before.is_none_or(|server| server.is_some_and(takes_reads)) {
-                return;
-            }
-        }
-        self.settle_writes();
-        let positions = self.here.cluster.shared.published.positions.load();
-        let all = self.writes_of_all(route, &positions);
-        let Some(needs) = self.here.needs(route, &all, &positions) else { return };
-        let mut lacking: Option<Reason> = None;
-        for replica in view.servers.iter().filter(|server| takes_reads(server)) {
-            match needs.lacking(replica.id) {
-                None => return,
-                Some(reason) if lacking != Some(Reason::OwnWrite) => lacking = Some(reason),
-                Some(_) => {}
-            }
-        }
-        if let Some(reason) = lacking {
-            route.reason = reason;
-            self.here.cluster.shared.published.want_positions();
         }
     }
 
@@ -149,13 +88,7 @@ impl ClusterSession {
         all: &'a [SharedWrites],
         positions: &'a Positions,
     ) -> Option<Needs<'a>> {
-        if route.consistency == Consistency::None {
-            return None;
-        }
-        let (own, before) = (self.own_for(route), self.before(route));
-        if own.is_none() && before.is_none() && all.is_empty() {
-            return None;
-        }
+        let needs = self.needs_of(route, all, positions)?;
         let view = self.cluster.view();
         let counts = match route.target {
             Target::Reader => true,
@@ -163,72 +96,58 @@ impl ClusterSession {
             Target::Primary => view.group.is_some(),
             Target::Pinned | Target::Named(_) => false,
         };
-        if !counts || view.same_data {
-            return None;
-        }
-        Some(Needs { own, all, before, positions })
+        (counts && !view.same_data).then_some(needs)
     }
 
-    /// The session's own writes, as far as a read with this route must find them: of tables that it does not name, only writes
+    /// The data that a read must find, wherever it goes.
+    pub(super) fn needs_of<'a>(
+        &'a self,
+        demand: &Demand,
+        all: &'a [SharedWrites],
+        positions: &'a Positions,
+    ) -> Option<Needs<'a>> {
+        if demand.consistency == Consistency::None {
+            return None;
+        }
+        let (own, before) = (self.own_for(demand), self.before(demand));
+        let any = own.is_some() || before.is_some() || !all.is_empty();
+        any.then_some(Needs { own, all, before, positions })
+    }
+
+    /// Whether the session has written nothing that a read must find, and may read again where it has read last: all that it
+    /// saw is there.
+    pub(super) fn may_read_where_it_has_read(&self, demand: &Demand) -> bool {
+        self.own_for(demand).is_none()
+            && self.before(demand).is_none_or(|before| {
+                let view = self.cluster.view();
+                view.server(before).is_some_and(|server| takes_reads(&view, server))
+            })
+    }
+
+    /// The session's own writes, as far as a read must find them: of tables that it does not name, only writes
     /// that no replica will ever have.
-    fn own_for(&self, route: &Route) -> Option<&OwnWrites> {
-        let all_counts = route.consistency != Consistency::Table || self.cluster.view().group.is_some();
+    fn own_for(&self, demand: &Demand) -> Option<&OwnWrites> {
+        let all_counts = demand.consistency != Consistency::Table || self.cluster.view().group.is_some();
         self.own_writes.as_deref().filter(|own| all_counts || own.is_unlogged())
     }
 
-    /// Where the session has read last, if a read with this route must not go back behind that. One that finds the last writes
+    /// Where the session has read last, if a read must not go back behind that. One that finds the last writes
     /// of its tables does not, whatever was read of others.
-    fn before(&self, route: &Route) -> Option<ServerId> {
-        self.read_last.filter(|_| route.consistency != Consistency::Table)
+    fn before(&self, demand: &Demand) -> Option<ServerId> {
+        self.read_last.filter(|_| demand.consistency != Consistency::Table)
     }
 
-    /// The bound on lag of a route, as it is held against these lags.
-    pub(super) fn near<'a>(&'a self, route: &Route, lags: Option<&'a Lags>) -> Option<Near<'a>> {
-        Some(Near { max_lag: route.max_lag?, lags: lags?, bounds: &self.cluster.lag_bounds })
-    }
-
-    /// Finds out whether any replica is as near as a rule wants; if there are replicas, and none is, that is the route's
-    /// reason. A server that the rule names is asked only while it is near.
-    pub(super) fn judge_lag(&self, route: &mut Route) {
-        let is_named = route.reason == Reason::Rule && matches!(route.target, Target::Named(_));
-        if route.max_lag.is_none() || route.target != Target::Reader && !is_named {
-            return;
-        }
-        let lags = self.cluster.shared.published.lags.load();
-        let Some(near) = self.near(route, Some(&lags)) else { return };
-        let view = self.cluster.view();
-        if let Target::Named(name) = &route.target {
-            let too_far = |server: &ServerView| server.role == Role::Replica && !near.has(server.id);
-            if !view.server_named(name).is_some_and(too_far) {
-                return;
-            }
-            route.target = Target::Reader;
-        }
-        let mut readers = view.servers.iter().filter(|server| server.health == Health::Up && view.takes_reads(server));
-        let mut replicas = readers.by_ref().filter(|server| server.role == Role::Replica).peekable();
-        if replicas.peek().is_some() && !replicas.any(|replica| near.has(replica.id)) {
-            route.reason = Reason::ReplicaLag;
-        }
+    /// The bound on lag, as it is held against these lags.
+    pub(super) fn near<'a>(&'a self, demand: &Demand, lags: Option<&'a Lags>) -> Option<Near<'a>> {
+        Some(Near { max_lag: demand.max_lag?, lags: lags?, bounds: &self.cluster.lag_bounds })
     }
 }
 
 impl Belief {
-    /// A read in a schema whose tables tell of one server is the primary's, although its text does not name the schema.
-    pub(super) fn judge_schema(&self, route: &mut Route) {
-        if route.reason == Reason::Read && self.is_in_system_schema() {
-            (route.target, route.reason) = (Target::Primary, Reason::ServerState);
-        }
-    }
-
     /// Whether the session's schema is one whose tables tell of one server.
     pub(super) fn is_in_system_schema(&self) -> bool {
         const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
         let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
         self.state.schema().is_some_and(is_system)
     }
-}
-
-/// Whether a read with this route must find what any session has written.
-fn asks_for_all(route: &Route) -> bool {
-    matches!(route.consistency, Consistency::Cluster | Consistency::Table)
 }

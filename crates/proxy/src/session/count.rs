@@ -309,7 +309,12 @@ impl Session {
             self.env.counts.errors.add_one();
         }
         match end {
-            End::Relayed(ran, _) => self.count_digest(query, ran),
+            End::Relayed(ran, relayed) => {
+                if let Some(count) = self.env.worker.stats.routes.at(relayed.route.reason as usize) {
+                    count.add_one();
+                }
+                self.count_digest(query, ran);
+            }
             End::Cached(ran) => {
                 self.env.worker.stats.local_answers.add_one();
                 self.env.counts.cached.add_one();

@@ -23,7 +23,7 @@ use super::{Held, Session};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::{ClosedBy, ConnectionEnd};
 use crate::shared::Write;
-use route::{Pin, Route, Target};
+use route::{Pin, Reason, Route, Target};
 
 /// The time for finding out whether an abandoned connection has ended: a close that the system already knows comes at once.
 const END_WAIT: Duration = Duration::from_millis(50);
@@ -155,7 +155,9 @@ impl Session {
         let is_empty =
             self.transaction.log.as_ref().is_some_and(|log| log.obstacle().is_none() && log.entries().is_empty());
         if (ends || is_empty) && query.statement.parts == 1 {
-            route.target = self.transaction.log.as_ref().map_or(Target::Primary, |log| log.target.clone());
+            let target = self.transaction.log.as_ref().map_or(Target::Primary, |log| log.target.clone());
+            let reason = if ends { Reason::Transaction } else { Reason::AutocommitOff };
+            *route = route.again(target, reason);
             self.lose_pinned_state();
             self.begin_log(query, route);
             if attempts.failed_on(lost.server) {
@@ -165,7 +167,7 @@ impl Session {
         }
         match Box::pin(self.replay(query.request, lost, attempts)).await {
             Ok(()) => {
-                route.target = Target::Pinned;
+                *route = route.again(Target::Pinned, Reason::Pinned);
                 Ok(Next::TryAgain)
             }
             Err(not_replayed) => {

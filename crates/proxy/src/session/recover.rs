@@ -302,7 +302,7 @@ impl Session {
             if route.target == Target::Reader
                 && self.here.cluster.view().primary.is_some_and(|primary| primary != server)
             {
-                route.target = Target::Primary;
+                *route = route.again(Target::Primary, Reason::NotOnReplica);
                 return Ok(Next::TryAgain);
             }
             if self.belief.leave_uneven(&refusal) {
@@ -313,7 +313,7 @@ impl Session {
         }
         let primary = self.here.cluster.view().primary;
         if route.target == Target::Reader && primary.is_some_and(|primary| primary != server) {
-            route.target = Target::Primary;
+            *route = route.again(Target::Primary, Reason::NotOnReplica);
         } else {
             self.leave_schema();
         }
@@ -360,11 +360,12 @@ impl Session {
             self.here.cluster.shared.published.evidence(Evidence { server, kind });
             attempts.refused(server, refusal);
         } else {
-            route.target = Target::Primary;
-            // A read that a replica refuses as a write hides one.
-            if matches!(refusal.code, errno::ER_READ_ONLY_MODE | errno::ER_OPTION_PREVENTS_STATEMENT) {
-                route.reason = Reason::WritingFunction;
-            }
+            let reason = match refusal.code {
+                // A read that a replica refuses as a write hides one.
+                errno::ER_READ_ONLY_MODE | errno::ER_OPTION_PREVENTS_STATEMENT => Reason::WritingFunction,
+                _ => Reason::NotOnReplica,
+            };
+            *route = route.again(Target::Primary, reason);
         }
         if query.statement.kind == sql::Kind::Set || is_ending {
             // A part of it may have been done.

@@ -8,6 +8,10 @@ const FREE: Facts = Facts {
     reads_only: false,
     will_pin: false,
     consistency: Consistency::Session,
+    has_primary: true,
+    in_system_schema: false,
+    may_write: None,
+    cache: CachePromise::None,
 };
 
 fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
@@ -15,10 +19,10 @@ fn routed(facts: Facts, text: &str) -> (Target, &'static str) {
     (route.target, route.reason.word())
 }
 
-fn ruled(facts: Facts, rule: Option<&Directive>, text: &str) -> Route {
+fn ruled(facts: Facts, rule: Option<&Directive>, text: &str) -> Demand {
     let dialect =
         Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::AsciiSafe };
-    decide(facts, &sql::classify(text.as_bytes(), &dialect, &NoFunctions), rule)
+    demand(&facts, &sql::classify(text.as_bytes(), &dialect, &NoFunctions), rule)
 }
 
 #[test]
@@ -162,4 +166,65 @@ fn without_autocommit_every_statement_belongs_to_a_transaction() {
         routed(Facts { reads_only: true, ..FREE }, "START TRANSACTION READ WRITE"),
         (Target::Primary, "transaction")
     );
+}
+
+#[test]
+fn a_read_that_may_write_is_the_primarys() {
+    for why in [Reason::WritingFunction, Reason::UnknownFunction] {
+        let facts = Facts { may_write: Some(why), ..FREE };
+        assert_eq!(routed(facts, "SELECT f(1)"), (Target::Primary, "unknown_function"), "as the text has it");
+        assert_eq!(routed(facts, "SELECT a FROM v; SELECT 1"), (Target::Primary, why.word()));
+        assert_eq!(routed(facts, "/* sqluice: replica */ SELECT 1"), (Target::Primary, why.word()));
+        assert_eq!(routed(Facts { pinned: true, ..facts }, "SELECT 1"), (Target::Pinned, "pinned"));
+        let named = ruled(facts, None, "/* sqluice: server=db2 */ SELECT 1");
+        assert_eq!(named.target, Target::Named("db2".into()), "a client that names a server gets its answer");
+    }
+}
+
+#[test]
+fn tables_that_tell_of_one_server_are_read_on_the_primary_while_there_is_one() {
+    let schema = Facts { in_system_schema: true, ..FREE };
+    assert_eq!(routed(schema, "SELECT * FROM tables"), (Target::Primary, "server_state"));
+    assert_eq!(routed(FREE, "SELECT @@hostname"), (Target::Primary, "server_state"));
+    assert_eq!(routed(schema, "/* sqluice: replica */ SELECT * FROM tables"), (Target::Reader, "hint"));
+    for facts in [schema, FREE] {
+        let facts = Facts { has_primary: false, ..facts };
+        assert_eq!(routed(facts, "SELECT @@hostname"), (Target::Reader, "server_state"));
+    }
+    assert_eq!(
+        routed(Facts { has_primary: false, ..schema }, "SELECT * FROM tables"),
+        (Target::Reader, "server_state")
+    );
+}
+
+#[test]
+fn a_promise_of_the_cache_holds_wherever_a_read_goes() {
+    let promised = |cache, consistency, rule: Option<&Directive>, text: &str| {
+        let found = ruled(Facts { cache, consistency, ..FREE }, rule, text);
+        (found.target, found.reason.word(), found.consistency)
+    };
+    let (fill, by_rule, shared) = (CachePromise::Fill, CachePromise::Rule, CachePromise::SharedFill);
+    let table = (Target::Reader, "read", Consistency::Table);
+    for weaker in [Consistency::None, Consistency::Session] {
+        assert_eq!(promised(fill, weaker, None, "SELECT 1"), table);
+        assert_eq!(promised(by_rule, weaker, None, "SELECT 1"), table);
+    }
+    for cache in [fill, by_rule] {
+        let all = promised(cache, Consistency::Cluster, None, "SELECT 1");
+        assert_eq!(all.2, Consistency::Cluster, "it has more than the tables' writes");
+    }
+    let asks_for_less = rule(None, Some(Consistency::Session));
+    let by = |cache, rule, text| promised(cache, Consistency::Session, rule, text).2;
+    assert_eq!(by(by_rule, Some(&asks_for_less), "SELECT 1"), Consistency::Session);
+    assert_eq!(by(by_rule, None, "/* sqluice: consistency=none */ SELECT 1"), Consistency::None);
+    assert_eq!(by(fill, Some(&asks_for_less), "SELECT 1"), Consistency::Table, "it is kept for others, too");
+    let to_primary = promised(shared, Consistency::Session, None, "SELECT 1");
+    assert_eq!((to_primary.0, to_primary.1), (Target::Primary, "shared_fill"));
+    assert_eq!(promised(shared, Consistency::Session, None, "/* sqluice: primary */ SELECT 1").1, "hint");
+    for facts in [Facts { has_primary: false, ..FREE }, Facts { split: Split::Replica, ..FREE }] {
+        for cache in [fill, by_rule, shared] {
+            let found = ruled(Facts { cache, ..facts }, None, "SELECT 1");
+            assert_eq!((found.target, found.consistency), (Target::Reader, Consistency::Session));
+        }
+    }
 }

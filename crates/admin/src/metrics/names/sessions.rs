@@ -62,8 +62,12 @@ pub(in super::super) const UNPIPELINED: Metric = metric(
     &["reason"],
     "Reads that may share a backend connection and found none to share, by reason. While they wait for one of their own they may come to share one.",
 );
-pub(in super::super) const ROUTES: Metric =
-    metric("sqluice_routes_total", MetricKind::Counter, &["reason"], "Routes taken, by reason.");
+pub(in super::super) const ROUTES: Metric = metric(
+    "sqluice_routes_total",
+    MetricKind::Counter,
+    &["reason"],
+    "Statements that a server has answered, by the reason of their route.",
+);
 pub(in super::super) const HOLDING: Metric = metric(
     "sqluice_held_statements",
     MetricKind::Gauge,

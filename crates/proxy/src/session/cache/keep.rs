@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cache::{AnswerParts, Refusal, Stamp, Summary, Ticket, WriteFacts, table_writes};
-use config::{CacheMode, Consistency, Split};
+use config::CacheMode;
 use facts::tables::{TableScope, WrittenRows};
 use facts::view::ServerId;
 use sql::Kind;
@@ -24,7 +24,7 @@ use super::question::AskedFor;
 use crate::session::cluster_session::ClusterSession;
 use crate::shared::Moment;
 use policy::CacheRule;
-use route::{Needs, Pin, Route, Target};
+use route::{Needs, Pin};
 
 /// A statement whose answer is to be kept.
 #[derive(Debug)]
@@ -41,52 +41,19 @@ pub(in crate::session) struct Fill {
     pub(super) tier: Option<Box<Marked>>,
 }
 
+impl Fill {
+    /// The tables that are read.
+    pub(in crate::session) fn reads(&self) -> &TableScope {
+        &self.reads
+    }
+
+    /// The answer goes into the shared cache, too.
+    pub(in crate::session) fn is_shared(&self) -> bool {
+        self.tier.is_some()
+    }
+}
+
 impl Session {
-    /// A fill reads where all is that anybody has written to its tables; for want of a replica that has it, on the primary.
-    pub(in crate::session) fn route_fill(&mut self, route: &mut Route, fill: &Fill) {
-        let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
-        if fill.tier.is_some() && is_elsewhere && !self.here.cluster.view().same_data {
-            // No replica is known to have what was written through other processes.
-            if self.who.identity.split != Split::Replica && self.here.cluster.primary().is_some() {
-                route.target = Target::Primary;
-            }
-            return;
-        }
-        if self.who.identity.split != Split::Replica && self.here.cluster.primary().is_some() && is_elsewhere {
-            if route.consistency != Consistency::Cluster {
-                route.consistency = Consistency::Table;
-                route.reads = fill.reads.clone();
-            }
-            self.judge_named(route);
-            self.judge_replicas(route);
-        }
-    }
-
-    /// A read that a rule wants answered from the cache, and that a server answers without its being kept, finds all that anybody
-    /// has written to its tables, too: what the rule promises does not depend on what is kept. A session that asks for less gets it.
-    pub(in crate::session) fn route_uncached(&mut self, route: &mut Route, query: &Query<'_>) {
-        let is_elsewhere = matches!(route.target, Target::Reader | Target::Named(_));
-        let serves = query.plan.cache().is_some_and(|cache| cache.wanted.mode == CacheMode::On);
-        let asks_for_less = query.plan.directive().is_some_and(|directive| directive.consistency.is_some())
-            || matches!(query.statement.hint, Some(sql::Hint::Consistency(_)));
-        if !is_elsewhere
-            || !serves
-            || asks_for_less
-            || !super::is_for_cache(query)
-            || self.here.cluster.view().same_data
-        {
-            return;
-        }
-        let weaker = matches!(route.consistency, Consistency::None | Consistency::Session);
-        if weaker && self.who.identity.split != Split::Replica && self.here.cluster.primary().is_some() {
-            self.watch_writes();
-            route.consistency = Consistency::Table;
-            self.note_scope(query, route);
-            self.judge_named(route);
-            self.judge_replicas(route);
-        }
-    }
-
     /// Where the answer of this server goes to, if it may be kept.
     pub(in crate::session) fn copy_for(&self, fill: Option<&Fill>, server: ServerId) -> Option<Box<Copied>> {
         let fill = fill?;
@@ -100,7 +67,7 @@ impl Session {
     }
 
     /// From now on all that is written is noted by table.
-    pub(super) fn watch_writes(&self) {
+    pub(in crate::session) fn watch_writes(&self) {
         let (view, positions) = (self.here.cluster.view(), self.here.cluster.shared.published.positions.load());
         let moment = Moment { view: &view, positions: &positions, window: self.window() };
         self.here.cluster.shared.writes.watch_by_table(moment);

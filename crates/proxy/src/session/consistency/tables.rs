@@ -14,21 +14,13 @@ use super::super::query::Query;
 use super::super::relay::Outcome;
 use super::writes::may_have_written;
 use crate::error::Refusal;
-use route::Route;
 
 /// A client sets this user variable to say what its session's reads must see.
 const VARIABLE: &str = "sqluice_consistency";
 
 impl Session {
-    /// Notes what a read reads whose route says that it must find the last writes of that.
-    #[inline]
-    pub(in crate::session) fn note_scope(&mut self, query: &Query<'_>, route: &mut Route) {
-        if route.consistency == Consistency::Table {
-            route.reads = self.read_scope(query);
-        }
-    }
-
-    fn read_scope(&self, query: &Query<'_>) -> TableScope {
+    /// The tables whose last writes a read must find.
+    pub(in crate::session) fn read_scope(&self, query: &Query<'_>) -> TableScope {
         self.here.cluster.shared.published.watch_tables();
         let statement = &*query.statement;
         // Reads of other tables may follow a statement that opens a transaction, or stays on its connection.

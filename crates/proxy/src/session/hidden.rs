@@ -1,0 +1,49 @@
+//! The effects of tables and views that the text of a statement does not show.
+
+use ::facts::catalog::Hidden;
+
+use super::belief::Belief;
+use super::query::Query;
+
+impl Belief {
+    /// Finds the effects of tables and views that the text does not show: a read of a view that writes is a write.
+    #[inline]
+    pub(super) fn find_hidden(&self, query: &mut Query<'_>) {
+        if !self.catalog.hidden.is_empty() && !query.prepares() {
+            query.hides = self.hidden_in(query);
+            if query.hides.is_some_and(|hidden| hidden.writes) {
+                query.hide_write();
+            }
+            if let Some(hidden) = &mut query.hides
+                && !query.statement.access.only_reads()
+            {
+                hidden.leaves = hidden.all_leaves();
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn hidden_in(&self, query: &Query<'_>) -> Option<Hidden> {
+        use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};
+        if !query.statement.uses_tables && query.statement.kind != PreparedText {
+            return None;
+        }
+        match query.tables()? {
+            Ok(named) => {
+                let names = named.read.iter().chain(&named.written);
+                let found = names.filter_map(|name| {
+                    self.catalog.hidden(name.schema.as_deref().or_else(|| self.schema_of(query))?, &name.name)
+                });
+                found.reduce(Hidden::and)
+            }
+            Err(_)
+                if matches!(query.statement.kind, Account | Administration | Definition | Handler | Lock | Show)
+                    && query.statement.parts <= 1 =>
+            {
+                None
+            }
+            // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
+            Err(_) => self.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
+        }
+    }
+}

@@ -137,7 +137,7 @@ impl Session {
             self.finish(&query, End::Refused(Instant::now(), &refusal));
             return self.refuse(request, &refusal).await.map(|()| None);
         }
-        let defining = self.defining(&query);
+        let defining = self.here.defining(&query);
         let _granting = self.granting(&query);
         let route = self.route(&query, fill.as_deref());
         if query.streams() {
@@ -199,7 +199,7 @@ impl Session {
         if query.statement.asks.contains(sql::Asks::CONNECT_ATTRIBUTES) {
             self.who.identity.show_attributes();
         }
-        if self.here.held.is_some() && self.ends_read_only_transaction(query) {
+        if self.here.held.is_some() && self.belief.ends_read_only_transaction(query) {
             Box::pin(self.leave_read_only_transaction()).await;
         }
         if self.outlives_read_only_transaction(query)
@@ -246,7 +246,7 @@ impl Session {
             let mut held = match self.checkout_unless_shared(&route, &mut attempts).await {
                 Ok(Some(held)) => held,
                 Ok(None) => continue,
-                Err(refusal) if self.leaves_schema(&refusal) => continue,
+                Err(refusal) if self.belief.leaves_schema(&refusal) => continue,
                 Err(refusal) => {
                     self.finish(query, End::Refused(attempts.begun, &refusal));
                     return self.refuse(query.request, &refusal).await;
@@ -278,7 +278,7 @@ impl Session {
             if shares {
                 self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.reply_bytes);
             }
-            if self.failed_unseen(query, &outcome) {
+            if self.belief.failed_unseen(query, &outcome) {
                 Box::pin(self.ask_behind_error(&mut held, &mut outcome)).await;
             }
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {

@@ -131,7 +131,7 @@ impl Session {
             && let Err(refusal) = self.choose_schema(&mut held).await
         {
             drop(held);
-            if self.is_of_schema(&refusal) || !self.belief.leave_uneven(&refusal) {
+            if self.belief.is_of_schema(&refusal) || !self.belief.leave_uneven(&refusal) {
                 return Err(refusal);
             }
             return Box::pin(self.enter_schema(schema.as_bytes())).await;

@@ -5,6 +5,7 @@ use sql::{Access, Asks, Effect, Kind, Value, Why};
 use wire::command::Command;
 
 use super::Session;
+use super::belief::Belief;
 use super::query::{Body, Query};
 use route::state::OF_SCHEMA;
 
@@ -43,11 +44,13 @@ impl Session {
     /// their connection into their own.
     #[inline]
     pub(super) fn does_same_in_any_schema(&self, query: &Query<'_>) -> bool {
-        self.belief.state.schema().is_none() && self.here.held.is_none() && self.is_without_schema(query)
+        self.belief.state.schema().is_none() && self.here.held.is_none() && self.belief.is_without_schema(query)
     }
+}
 
+impl Belief {
     fn is_without_schema(&self, query: &Query<'_>) -> bool {
-        if !self.facts().autocommit || OF_SCHEMA.iter().any(|name| self.belief.state.variable(name).is_some()) {
+        if !self.facts().autocommit || OF_SCHEMA.iter().any(|name| self.state.variable(name).is_some()) {
             return false;
         }
         match query.command {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ::facts::catalog::Catalog;
 use route::Pins;
 use route::state::{StateFacts, StateMap};
-use sql::Family;
+use sql::{Dialect, Family};
 use wire::Status;
 
 use super::diagnostics::past::Past;
@@ -34,7 +34,7 @@ pub(super) struct Belief {
     /// The servers' defaults and definitions that were looked at last.
     pub catalog: CountedHere<Catalog>,
     /// The facts that follow from `state` and `catalog`; made anew when one of them changes.
-    pub facts: Cell<StateFacts>,
+    facts: Cell<StateFacts>,
     /// The flags of the last reply.
     pub status: Status,
     /// The prepared statements.
@@ -71,6 +71,19 @@ impl Belief {
             idle_defaults: Cell::default(),
             packet_limit: PacketLimit::default(),
         }
+    }
+
+    /// The facts that follow from the state.
+    pub(super) fn facts(&self) -> StateFacts {
+        let facts = self.facts.get();
+        if facts.fingerprint == self.state.fingerprint() { facts } else { self.renew_facts() }
+    }
+
+    pub(super) fn renew_facts(&self) -> StateFacts {
+        let Dialect { family, version, .. } = self.facts.get().dialect;
+        let facts = self.state.facts(&self.catalog, family, version);
+        self.facts.set(facts);
+        facts
     }
 
     /// A session whose schema was dropped by another one is still in it, as on a server, which looks for it with each

@@ -10,6 +10,7 @@ use wire::errno;
 use wire::handshake::HandshakeError;
 
 use super::attempts::{Attempts, Sharing};
+use super::belief::Belief;
 use super::cluster_session::ClusterSession;
 use super::replica_wait::Awaits;
 use super::{Held, Session};
@@ -84,7 +85,7 @@ impl Session {
             };
             let Some(server) = chosen else {
                 if let Target::Named(name) = &route.target {
-                    self.named_exists(&view, name)?;
+                    named_exists(&view, name)?;
                 }
                 if view.group.is_some() {
                     // A member has to show that it has what was written on another one.
@@ -166,7 +167,7 @@ impl Session {
         let wanted = self.connection_wanted(attempts.in_any_schema);
         let wait = self.here.cluster.pools.settings().pool.wait;
         attempts.has_waited = true;
-        let waits = Waits { since: attempts.queued_since.take(), shares: self.shares(attempts.sharing) };
+        let waits = Waits { since: attempts.queued_since.take(), shares: self.belief.shares(attempts.sharing) };
         let leaves = self.replica_catches_up(route, server.id, attempts.has_left_primary);
         let _shown = self.env.handle.activity.wait(WaitsFor::Connection, self.env.worker.shared.started);
         let leased = tokio::select! {
@@ -201,16 +202,6 @@ impl Session {
         }
     }
 
-    /// The connection that a statement could share with others while it waits.
-    fn shares(&self, sharing: Sharing) -> Shares {
-        let statement = |id: u32| self.belief.statements.find(id).map(|known| known.prepared.key.clone());
-        match sharing {
-            Sharing::Waits(None) => Shares::Any,
-            Sharing::Waits(Some(id)) => statement(id).map_or(Shares::Never, Shares::Prepared),
-            _ => Shares::Never,
-        }
-    }
-
     /// The user's right to one more connection, perhaps after a wait.
     pub(super) async fn user_lease(&self) -> Result<UserLease, Refusal> {
         let max = self.who.identity.connections_max;
@@ -241,20 +232,6 @@ impl Session {
         self.belief.pins.put(Pin::ExpiredPassword, true);
         self.env.show_pins(self.belief.pins.bits());
         Ok(())
-    }
-
-    /// A server that a hint or a rule names, and the cluster does not have, would be waited for without an end.
-    fn named_exists(&self, view: &View, name: &str) -> Result<(), Refusal> {
-        if view.servers.is_empty() || view.server_named(name).is_some() {
-            return Ok(());
-        }
-        let known: Vec<&str> = view.servers.iter().map(|server| &*server.name).collect();
-        let why = format_args!(
-            "cluster '{}' has no server '{name}', as a hint or a rule says; it has {}",
-            view.cluster,
-            known.join(", ")
-        );
-        Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", why))
     }
 
     /// A new connection could not be opened: the client gets an error if the server refused this very user, else another
@@ -320,6 +297,18 @@ impl Session {
     }
 }
 
+impl Belief {
+    /// The connection that a statement could share with others while it waits.
+    fn shares(&self, sharing: Sharing) -> Shares {
+        let statement = |id: u32| self.statements.find(id).map(|known| known.prepared.key.clone());
+        match sharing {
+            Sharing::Waits(None) => Shares::Any,
+            Sharing::Waits(Some(id)) => statement(id).map_or(Shares::Never, Shares::Prepared),
+            _ => Shares::Never,
+        }
+    }
+}
+
 impl ClusterSession {
     /// Ends when a later view would not have this server chosen any more. One that hangs accepts connections and says nothing:
     /// who wants one waits no longer than that.
@@ -344,4 +333,18 @@ impl ClusterSession {
             changed.await;
         }
     }
+}
+
+/// A server that a hint or a rule names, and the cluster does not have, would be waited for without an end.
+fn named_exists(view: &View, name: &str) -> Result<(), Refusal> {
+    if view.servers.is_empty() || view.server_named(name).is_some() {
+        return Ok(());
+    }
+    let known: Vec<&str> = view.servers.iter().map(|server| &*server.name).collect();
+    let why = format_args!(
+        "cluster '{}' has no server '{name}', as a hint or a rule says; it has {}",
+        view.cluster,
+        known.join(", ")
+    );
+    Err(Refusal::own(errno::ER_UNKNOWN_ERROR, b"HY000", why))
 }

@@ -186,7 +186,7 @@ impl Finished for FoundByBytes<'_> {
     }
 
     fn form(&self, session: &Session) -> Option<String> {
-        Some(session.digest_text_in(self.text, self.state))
+        Some(session.belief.digest_text_in(self.text, self.state))
     }
 
     #[inline]
@@ -195,7 +195,7 @@ impl Finished for FoundByBytes<'_> {
     }
 
     fn text(&self, session: &Session) -> Option<QueryText<'_>> {
-        Some(QueryText { bytes: self.text, dialect: session.dialect_in(self.state) })
+        Some(QueryText { bytes: self.text, dialect: session.belief.dialect_in(self.state) })
     }
 
     fn sample(&self) -> Option<&[u8]> {
@@ -376,7 +376,7 @@ impl Session {
     /// Stands for digest, schema and user.
     pub(super) fn digest_key(&self, digest: u64) -> u64 {
         // All three are spread over all bits.
-        digest ^ self.facts().schema_hash.rotate_left(21) ^ self.who.identity.user_hash.rotate_left(42)
+        digest ^ self.belief.facts().schema_hash.rotate_left(21) ^ self.who.identity.user_hash.rotate_left(42)
     }
 
     /// The text of a statement without its literals, and whose it is.

@@ -1,5 +1,6 @@
 //! The surroundings of a session: where it runs. They change only when it moves to another worker, which makes it anew.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,13 +22,15 @@ pub(super) struct Environment {
     pub handle: Arc<SessionHandle>,
     /// The listener's counts of this worker.
     pub counts: Arc<ListenerStats>,
+    /// The fingerprint of the state that others see.
+    pub shown: Cell<u64>,
 }
 
 impl Environment {
     /// Of a client's session.
     pub fn new(worker: Rc<Worker>, listener: Arc<ListenerShared>, handle: Arc<SessionHandle>) -> Environment {
         let counts = worker.stats.listener(&listener.cluster.name, &listener.name);
-        Environment { worker, listener, handle, counts }
+        Environment { worker, listener, handle, counts, shown: Cell::new(0) }
     }
 
     /// The bytes of its client are counted here.

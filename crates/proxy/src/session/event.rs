@@ -199,7 +199,7 @@ impl Session {
             rows_affected: ran.map_or(0, |ran| ran.rows_affected),
             warnings: relayed.map_or(0, |relayed| relayed.outcome.warnings),
             bytes_in: query.bytes_in(),
-            bytes_out: self.bytes_out(query, end),
+            bytes_out: bytes_out(self.client.given_bytes(), query, end),
             gtid: relayed.filter(|_| query.writes()).and_then(|relayed| last_commit(relayed.outcome)),
             wait_us: relayed.map_or(0, |relayed| {
                 query.arrived().map_or(0, |arrived| micros(relayed.started.saturating_duration_since(arrived.at)))
@@ -237,18 +237,6 @@ impl Session {
         let is_traced = before.iter().flatten().any(|trace| trace.spans);
         let takes = || filter.takes(rule, self.env.handle.id, query.writes(), failed, total_us);
         (is_traced || takes()).then(|| before.unwrap_or_else(|| self.trace_of(query, false)))
-    }
-
-    /// Bytes of the reply, as far as they are with the client or on their way to it.
-    fn bytes_out(&self, query: &impl Finished, end: End<'_>) -> Option<u64> {
-        match end {
-            End::Relayed(..) | End::Local(_) => {
-                Some(self.client.given_bytes().saturating_sub(query.arrived()?.given_bytes))
-            }
-            End::Cached(Ran { by: RanBy::Cache { bytes, .. }, .. }) => Some(*bytes),
-            // The error follows.
-            End::Cached(_) | End::Refused(..) | End::Lost(_) => None,
-        }
     }
 
     /// The form of a query, shared with the table of digests if that has it.
@@ -303,5 +291,15 @@ fn error(end: &End<'_>, texts: bool) -> Option<ServerError> {
         End::Refused(_, refusal) => Some(of(refusal)),
         End::Local(Answered::Error(code)) => Some(ServerError { code: *code, sqlstate: *b"HY000", text: "".into() }),
         End::Cached(_) | End::Local(_) | End::Lost(_) => None,
+    }
+}
+
+/// Bytes of the reply, as far as they are with the client or on their way to it; it has been given so many by now.
+fn bytes_out(given_bytes: u64, query: &impl Finished, end: End<'_>) -> Option<u64> {
+    match end {
+        End::Relayed(..) | End::Local(_) => Some(given_bytes.saturating_sub(query.arrived()?.given_bytes)),
+        End::Cached(Ran { by: RanBy::Cache { bytes, .. }, .. }) => Some(*bytes),
+        // The error follows.
+        End::Cached(_) | End::Refused(..) | End::Lost(_) => None,
     }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use sql::Dialect;
 use wire::Capabilities;
 
 use super::Session;
 use super::tracking::ClientTracking;
-use route::state::{StateFacts, StateMap};
+use route::state::StateMap;
 
 impl Session {
     /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.
@@ -20,7 +19,8 @@ impl Session {
             self.belief.state = Arc::new(kept);
         }
         self.belief.catalog = now;
-        self.renew_facts();
+        self.belief.renew_facts();
+        self.show_changed_state();
     }
 
     /// A connection that no session has used yet has the servers' defaults of now. If somebody has just changed one, the session
@@ -35,19 +35,19 @@ impl Session {
         self.look_at_catalog();
     }
 
-    /// The facts that follow from the session's state.
-    pub(super) fn facts(&self) -> StateFacts {
-        let facts = self.belief.facts.get();
-        if facts.fingerprint == self.belief.state.fingerprint() { facts } else { self.renew_facts() }
+    /// The state that the last statement has left counts from now on: its limits on the client's silence, and the schema
+    /// that others see.
+    #[inline]
+    pub(super) fn show_state(&self) {
+        let fingerprint = self.belief.state.fingerprint();
+        if self.env.shown.replace(fingerprint) != fingerprint {
+            self.show_changed_state();
+        }
     }
 
-    pub(super) fn renew_facts(&self) -> StateFacts {
-        let Dialect { family, version, .. } = self.belief.facts.get().dialect;
-        let facts = self.belief.state.facts(&self.belief.catalog, family, version);
-        self.belief.facts.set(facts);
+    fn show_changed_state(&self) {
         self.renew_idle_limits();
         self.env.handle.set_schema(self.belief.state.schema_name());
-        facts
     }
 
     /// The session begins anew, with the servers' defaults of today.
@@ -64,6 +64,7 @@ impl Session {
         self.belief.catalog = catalog;
         self.begin_idle_limits();
         self.belief.packet_limit.reset(&self.belief.catalog_at_login);
-        self.renew_facts();
+        self.belief.renew_facts();
+        self.show_changed_state();
     }
 }

@@ -6,6 +6,7 @@ use sql::{Asks, Effect, Kind, Value};
 use wire::command::Command;
 use wire::exchange::Expect;
 
+use super::belief::Belief;
 use super::query::{Body, Query};
 use super::relay::{Outcome, Relay, RelayError, Withhold};
 use super::tracking::TRANSACTION_INFO;
@@ -33,44 +34,6 @@ fn names_list_of_variables(text: &[u8]) -> bool {
 }
 
 impl Session {
-    /// Whether the statement names a user variable that only sessions before this one had, or may list them. To MySQL, one that was never set
-    /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
-    /// only a reset takes away.
-    pub(super) fn finds_variables_of_others(&self, origin: &Origin, query: &Query<'_>) -> bool {
-        let statement = &query.statement;
-        let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
-        let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
-        if !self.belief.pins.is_empty() {
-            return false;
-        }
-        let once_set =
-            origin.once_set.iter().map(String::as_str).filter(|name| !self.belief.state.has_user_variable(name));
-        let mut names = once_set.chain(origin.state.user_variables_beyond(&self.belief.state)).peekable();
-        if names.peek().is_none() {
-            return false;
-        }
-        if query.may_pin() || !self.facts().autocommit {
-            // Later statements may name them, and find no time for it.
-            return true;
-        }
-        let text = match &query.body {
-            Body::OfStatement(_) => None,
-            _ => query.text(),
-        };
-        if text.as_ref().is_some_and(|text| names_list_of_variables(text.bytes)) {
-            return true;
-        }
-        let names_any = statement.asks.contains(Asks::USER_VARIABLES)
-            || statement.effects.iter().any(|effect| matches!(effect, Effect::UserVariable { .. }));
-        if !names_any || only_gives_types && !statement.effects.is_empty() {
-            return false;
-        }
-        let Some(text) = text.map(|text| text.bytes.to_ascii_lowercase()) else { return false };
-        let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
-        let quoted = ["@`", "@'", "@\""].into_iter().any(holds);
-        names.any(|name| quoted || holds(&format!("@{name}")))
-    }
-
     /// Puts what brings the connection to `wanted` into `out`; gives whether a server may refuse it, so that a write must not go
     /// along: the schema changes, or a variable that not every user may set. The connection counts as being in that state from
     /// now on: should a fix-up fail, it is closed.
@@ -175,6 +138,45 @@ impl Session {
         let mut out = Outgoing::default();
         self.fix_up(&mut held.lease, &self.belief.state.clone(), &mut out);
         self.settle_fix_ups(&mut held.lease, &mut out).await
+    }
+}
+
+impl Belief {
+    /// Whether the statement names a user variable that only sessions before this one had, or may list them. To MySQL, one that was never set
+    /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
+    /// only a reset takes away.
+    pub(super) fn finds_variables_of_others(&self, origin: &Origin, query: &Query<'_>) -> bool {
+        let statement = &query.statement;
+        let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
+        let only_gives_types = statement.kind == Kind::Set && statement.effects.iter().all(gives_type);
+        if !self.pins.is_empty() {
+            return false;
+        }
+        let once_set = origin.once_set.iter().map(String::as_str).filter(|name| !self.state.has_user_variable(name));
+        let mut names = once_set.chain(origin.state.user_variables_beyond(&self.state)).peekable();
+        if names.peek().is_none() {
+            return false;
+        }
+        if query.may_pin() || !self.facts().autocommit {
+            // Later statements may name them, and find no time for it.
+            return true;
+        }
+        let text = match &query.body {
+            Body::OfStatement(_) => None,
+            _ => query.text(),
+        };
+        if text.as_ref().is_some_and(|text| names_list_of_variables(text.bytes)) {
+            return true;
+        }
+        let names_any = statement.asks.contains(Asks::USER_VARIABLES)
+            || statement.effects.iter().any(|effect| matches!(effect, Effect::UserVariable { .. }));
+        if !names_any || only_gives_types && !statement.effects.is_empty() {
+            return false;
+        }
+        let Some(text) = text.map(|text| text.bytes.to_ascii_lowercase()) else { return false };
+        let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
+        let quoted = ["@`", "@'", "@\""].into_iter().any(holds);
+        names.any(|name| quoted || holds(&format!("@{name}")))
     }
 }
 

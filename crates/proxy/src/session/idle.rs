@@ -135,7 +135,7 @@ impl Session {
 
     /// Tells the client why it is closed, as far as servers do: MariaDB just closes.
     pub(super) async fn tell_overdue(&mut self) {
-        let dialect = self.belief.facts.get().dialect;
+        let dialect = self.belief.facts().dialect;
         if dialect.family == Family::MariaDb || dialect.version < TELLS_FROM {
             return;
         }

@@ -63,7 +63,7 @@ impl Session {
         if !gives_rows && !takes_queries || query.prepares() {
             return Ok(None);
         }
-        let dialect = self.facts().dialect;
+        let dialect = self.belief.facts().dialect;
         let asked_for = statement.asks;
         let places = match asked_for.contains(sql::Asks::DIRECT) {
             true => sql::connections::Places::default(),
@@ -78,7 +78,7 @@ impl Session {
         let keeps_ids =
             if places.others { sql::Asks::CONNECTION_ID | sql::Asks::SERVER_IDS } else { sql::Asks::empty() };
         let asks = (asked_for - sql::Asks::SERVER_IDS) - keeps_ids;
-        let asks_gtid = self.asks_last_gtid(asks, &made);
+        let asks_gtid = self.belief.asks_last_gtid(asks, &made);
         let rewritten = self.rewritten(&made, asks, !self.belief.pins.is_empty(), asks_gtid);
         let is_same = places.places.is_empty();
         let (text_made, renames) = match rewritten {
@@ -204,7 +204,7 @@ impl Belief {
     #[inline]
     pub(super) fn needs_text_instead(&self, query: &Query<'_>) -> bool {
         let asks = query.statement.asks;
-        let in_schema_of_ids = self.facts.get().in_schema_of_ids && !asks.contains(sql::Asks::DIRECT);
+        let in_schema_of_ids = self.facts().in_schema_of_ids && !asks.contains(sql::Asks::DIRECT);
         let named = asks.contains(sql::Asks::SERVER_IDS) || in_schema_of_ids;
         (query.is_late || named) && query.statement.parts == 1
     }

@@ -13,6 +13,7 @@ use sql::{Access, Effect, Kind, Modes, Why};
 use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
+use super::belief::Belief;
 use super::diagnostics::untold::{is_hidden, runs_hidden};
 use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
@@ -82,7 +83,7 @@ impl Session {
         if query.statement.accounts {
             self.here.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
-        if self.defines_code(query) {
+        if effects::defines_code(query) {
             // The catalog is read again for routines, views and triggers; until then no function is believed to read only.
             self.here.cluster.shared.published.request_catalog_refresh();
         }
@@ -99,9 +100,9 @@ impl Session {
             self.belief.state = before;
         }
         self.learn_statement(held, query, outcome);
-        self.learn_status(held, query, outcome);
+        self.belief.learn_status(held, query, outcome);
         if self.belief.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
-            self.learn_savepoint(was_told, query, succeeded);
+            self.belief.learn_savepoint(was_told, query, succeeded);
         }
         self.note_transaction_reads(was_open, query, succeeded);
         self.learn_what_was_written(held, query, route, outcome, (written, over));
@@ -131,7 +132,7 @@ impl Session {
             self.learn_effects(held, query, effects, outcome, succeeded);
             let ends = query.statement.transaction.is_some();
             if !succeeded || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
-                self.learn_one_use(held, query, outcome);
+                self.belief.learn_one_use(held, query, outcome);
             }
             if may_hide_variables(query, outcome) {
                 self.belief.pins.hidden_user_variables(true);
@@ -140,70 +141,6 @@ impl Session {
         // Preparing an assignment gives the variable the type of the value to come, as far as it is known; one that fails does so, too.
         if query.prepares() {
             self.belief.note_assignments(effects, outcome);
-        }
-    }
-
-    /// Notes the status of the answer's end.
-    #[inline]
-    fn learn_status(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
-        let behind = outcome.status_behind;
-        if let Some(mut status) = behind.or(outcome.status) {
-            if behind.is_none() && has_mode_of_its_own(query) {
-                // Behind the statement the session has its mode again, and the flags have.
-                status = (status - Status::OF_MODES) | (self.belief.status & Status::OF_MODES);
-            }
-            // Behind an error the status is that of a part before it, unless the server was asked.
-            let is_last = outcome.error.is_none() || behind.is_some();
-            if (status ^ self.belief.status).intersects(Status::OF_MODES) && is_last {
-                self.learn_mode_flags(held, status);
-            }
-            // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
-            self.belief.status = status & Status::OF_SESSION;
-            self.belief.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
-        }
-        if let Some(error) = &outcome.error {
-            held.lease.origin.mode_flags_unsure |= may_run_code(query);
-            // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
-            // most errors have not. An open transaction counts as open until a status says otherwise.
-            if behind.is_some() {
-                return;
-            }
-            if ROLLED_BACK.contains(&error.code) {
-                self.belief.status -= Status::IN_TRANSACTION;
-                self.belief.pins.put(Pin::Transaction, false);
-            } else if !self.facts().autocommit || may_have_begun(query, error.code) {
-                // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
-                self.belief.pins.put(Pin::Transaction, true);
-            }
-        }
-    }
-
-    /// Whether a statement has failed of which only the server knows what it has done: it may have begun a transaction, or changed a
-    /// session that is not pinned on MySQL, which would tell that with the reply to another question. Without autocommit the next
-    /// statement would begin a transaction anyhow.
-    #[inline]
-    pub(super) fn failed_unseen(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
-        let Some(error) = &outcome.error else { return false };
-        // A session that was killed may be killed once more: nothing is asked after that.
-        let may_ask = error.code != errno::ER_QUERY_INTERRUPTED && !ROLLED_BACK.contains(&error.code);
-        let may_have_begun = || may_have_begun(query, error.code) && self.facts().autocommit;
-        may_ask
-            && (!self.belief.status.contains(Status::IN_TRANSACTION) && may_have_begun()
-                || !self.belief.is_mariadb() && self.belief.pins.is_empty() && runs_hidden(query))
-    }
-
-    /// The flags that show the session's mode have changed. A routine that has set `sql_mode` leaves flags that contradict the
-    /// mode, since servers take back the mode alone (MariaDB 10.11, MySQL 9.7). The session goes on to see them, others must not.
-    #[cold]
-    fn learn_mode_flags(&mut self, held: &mut Held, status: Status) {
-        let modes = self.facts().dialect.modes;
-        let contradicts = |flag, mode| status.contains(flag) != modes.contains(mode);
-        let escapes = contradicts(Status::NO_BACKSLASH_ESCAPES, Modes::NO_BACKSLASH_ESCAPES);
-        let quotes = self.belief.is_mariadb() && contradicts(Status::ANSI_QUOTES, Modes::ANSI_QUOTES);
-        let is_known = !self.belief.past.variables.iter().any(|name| **name == *"sql_mode");
-        if is_known && (escapes || quotes) {
-            held.lease.origin.mode_flags_unsure = true;
-            self.belief.pins.put(Pin::Opaque, true);
         }
     }
 
@@ -235,27 +172,6 @@ impl Session {
         }
     }
 
-    /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
-    /// until the transaction ends, or autocommit is on again (seen with MariaDB 10.11 and MySQL 9.7).
-    /// A transaction that only counts as open, behind an error, ends nothing when a status says that there is none.
-    fn learn_savepoint(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
-        use sql::TransactionStep::Savepoint;
-        let (statement, facts) = (&*query.statement, self.facts());
-        let ended = was_open && !self.belief.pins.has(Pin::Transaction);
-        let ends = succeeded && query.runs_text() && statement.transaction.is_some_and(|step| step != Savepoint);
-        if facts.autocommit || ended || ends {
-            self.belief.pins.put(Pin::Savepoint, false);
-        }
-        let may_have_set = match statement.transaction {
-            Some(Savepoint) => succeeded || statement.parts > 1,
-            Some(_) => !succeeded && statement.parts > 1,
-            None => !facts.reads_only && statement.effects.iter().any(is_hidden),
-        };
-        if !facts.autocommit && may_have_set && query.runs_text() {
-            self.belief.pins.put(Pin::Savepoint, true);
-        }
-    }
-
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.
     fn learn_statement(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         match (&query.body, query.command) {
@@ -270,7 +186,7 @@ impl Session {
                     prepared: Rc::new(PreparedText {
                         key: key.clone(),
                         state: self.belief.state.clone(),
-                        dialect: self.facts().dialect,
+                        dialect: self.belief.facts().dialect,
                         statement: query.statement.clone(),
                         long_form: query.long_form(),
                         tags: query.text().and_then(|text| sql::only_tags(text.bytes)),
@@ -315,6 +231,93 @@ impl Session {
             }
             (Body::OfStatement(id), Command::StmtSendLongData) => self.belief.pins.long_data(*id, true),
             _ => {}
+        }
+    }
+}
+
+impl Belief {
+    /// Whether a statement has failed of which only the server knows what it has done: it may have begun a transaction, or changed a
+    /// session that is not pinned on MySQL, which would tell that with the reply to another question. Without autocommit the next
+    /// statement would begin a transaction anyhow.
+    #[inline]
+    pub(super) fn failed_unseen(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
+        let Some(error) = &outcome.error else { return false };
+        // A session that was killed may be killed once more: nothing is asked after that.
+        let may_ask = error.code != errno::ER_QUERY_INTERRUPTED && !ROLLED_BACK.contains(&error.code);
+        let may_have_begun = || may_have_begun(query, error.code) && self.facts().autocommit;
+        may_ask
+            && (!self.status.contains(Status::IN_TRANSACTION) && may_have_begun()
+                || !self.is_mariadb() && self.pins.is_empty() && runs_hidden(query))
+    }
+
+    /// The flags that show the session's mode have changed. A routine that has set `sql_mode` leaves flags that contradict the
+    /// mode, since servers take back the mode alone (MariaDB 10.11, MySQL 9.7). The session goes on to see them, others must not.
+    #[cold]
+    fn learn_mode_flags(&mut self, held: &mut Held, status: Status) {
+        let modes = self.facts().dialect.modes;
+        let contradicts = |flag, mode| status.contains(flag) != modes.contains(mode);
+        let escapes = contradicts(Status::NO_BACKSLASH_ESCAPES, Modes::NO_BACKSLASH_ESCAPES);
+        let quotes = self.is_mariadb() && contradicts(Status::ANSI_QUOTES, Modes::ANSI_QUOTES);
+        let is_known = !self.past.variables.iter().any(|name| **name == *"sql_mode");
+        if is_known && (escapes || quotes) {
+            held.lease.origin.mode_flags_unsure = true;
+            self.pins.put(Pin::Opaque, true);
+        }
+    }
+
+    /// Savepoints that no open transaction shows. With `autocommit = 0` servers set them before a table was read, and keep them
+    /// until the transaction ends, or autocommit is on again (seen with MariaDB 10.11 and MySQL 9.7).
+    /// A transaction that only counts as open, behind an error, ends nothing when a status says that there is none.
+    fn learn_savepoint(&mut self, was_open: bool, query: &Query<'_>, succeeded: bool) {
+        use sql::TransactionStep::Savepoint;
+        let (statement, facts) = (&*query.statement, self.facts());
+        let ended = was_open && !self.pins.has(Pin::Transaction);
+        let ends = succeeded && query.runs_text() && statement.transaction.is_some_and(|step| step != Savepoint);
+        if facts.autocommit || ended || ends {
+            self.pins.put(Pin::Savepoint, false);
+        }
+        let may_have_set = match statement.transaction {
+            Some(Savepoint) => succeeded || statement.parts > 1,
+            Some(_) => !succeeded && statement.parts > 1,
+            None => !facts.reads_only && statement.effects.iter().any(is_hidden),
+        };
+        if !facts.autocommit && may_have_set && query.runs_text() {
+            self.pins.put(Pin::Savepoint, true);
+        }
+    }
+
+    /// Notes the status of the answer's end.
+    #[inline]
+    fn learn_status(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
+        let behind = outcome.status_behind;
+        if let Some(mut status) = behind.or(outcome.status) {
+            if behind.is_none() && has_mode_of_its_own(query) {
+                // Behind the statement the session has its mode again, and the flags have.
+                status = (status - Status::OF_MODES) | (self.status & Status::OF_MODES);
+            }
+            // Behind an error the status is that of a part before it, unless the server was asked.
+            let is_last = outcome.error.is_none() || behind.is_some();
+            if (status ^ self.status).intersects(Status::OF_MODES) && is_last {
+                self.learn_mode_flags(held, status);
+            }
+            // The last status of a failed multi-statement says that more results follow; the next answer must not say so.
+            self.status = status & Status::OF_SESSION;
+            self.pins.put(Pin::Transaction, status.contains(Status::IN_TRANSACTION));
+        }
+        if let Some(error) = &outcome.error {
+            held.lease.origin.mode_flags_unsure |= may_run_code(query);
+            // An ERR packet has no status flags, those are of the part before it: a deadlock has rolled the transaction back,
+            // most errors have not. An open transaction counts as open until a status says otherwise.
+            if behind.is_some() {
+                return;
+            }
+            if ROLLED_BACK.contains(&error.code) {
+                self.status -= Status::IN_TRANSACTION;
+                self.pins.put(Pin::Transaction, false);
+            } else if !self.facts().autocommit || may_have_begun(query, error.code) {
+                // A statement that failed may have opened the transaction all the same, with locks and a snapshot.
+                self.pins.put(Pin::Transaction, true);
+            }
         }
     }
 }

@@ -63,7 +63,7 @@ impl Session {
                 Ok(Answered::Nothing)
             }
             // MySQL 8.4 was the last to know it.
-            Command::ProcessKill if !self.belief.is_mariadb() && self.belief.facts.get().dialect.version >= 90_000 => {
+            Command::ProcessKill if !self.belief.is_mariadb() && self.belief.facts().dialect.version >= 90_000 => {
                 Ok(self.answer_error(request, &unknown_command()))
             }
             Command::ProcessKill => {

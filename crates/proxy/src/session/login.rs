@@ -140,7 +140,7 @@ async fn let_in(
     if let Err(refusal) = session.enter(login.schema.as_deref(), proven.expired).await {
         return Err(refuse(&mut session.client.stream, proven.finish, &refusal).await);
     }
-    session.belief.status = session.status_at_rest();
+    session.belief.status = session.belief.status_at_rest();
     session.accept(proven).await?;
     if let Some(compression) = Compression::agreed(session.client.capabilities, login.zstd_level) {
         let plain = std::mem::replace(&mut session.client.stream, placeholder()?);
@@ -377,7 +377,7 @@ impl Session {
         let mut payload = Vec::new();
         // Clients of MariaDB trust a certificate without a known authority if the server proves to know their password.
         let info = match (proven.certificate_hash, &self.who.login.fingerprint) {
-            (Some(hash), Some(fingerprint)) if self.belief.facts.get().dialect.family == Family::MariaDb => {
+            (Some(hash), Some(fingerprint)) if self.belief.facts().dialect.family == Family::MariaDb => {
                 wire::auth::certificate_proof(&hash, &self.who.login.scramble, fingerprint)
             }
             _ => Vec::new(),

@@ -27,7 +27,7 @@ impl Session {
     /// time: each is in memory twice meanwhile.
     pub(super) async fn read_long_text(&self, text: &[u8], at: usize) -> (Rc<Statement>, Rc<LongText>) {
         let _turn = self.env.worker.long_texts.acquire().await;
-        let dialect = self.facts().dialect;
+        let dialect = self.belief.facts().dialect;
         let wants_tables = self.wants_tables();
         let (catalog, text) = (Arc::clone(&self.here.cluster.catalog()), Arc::<[u8]>::from(text));
         let read = {

@@ -83,7 +83,7 @@ impl Session {
     ) -> Result<Next, SessionEnd> {
         let replays = self.env.listener.settings.load().replay.mode != config::ReplayMode::Off;
         let is_open = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::NextStatement);
-        if replays && (is_open || !self.facts().autocommit) && is_whole_with(&self.belief.pins) {
+        if replays && (is_open || !self.belief.facts().autocommit) && is_whole_with(&self.belief.pins) {
             return Box::pin(self.take_transaction_elsewhere(query, route, lost, attempts)).await;
         }
         let is_pinned = route.target == Target::Pinned;
@@ -134,7 +134,7 @@ impl Session {
                 Proof::Done { position, .. } => {
                     self.note_done(lost, position);
                     self.lose_pinned_state();
-                    self.belief.status = self.status_at_rest();
+                    self.belief.status = self.belief.status_at_rest();
                     self.answer_ok(query.request, 0);
                     self.client.flush().await.map_err(SessionEnd::ClientLost)?;
                     return Ok(Next::Answered);
@@ -201,7 +201,7 @@ impl Session {
 
     /// The client gets the OK that the lost server would have sent. Warnings are in no log: it hears of none.
     fn answer_write(&mut self, query: &Query<'_>, answer: &Answer) {
-        self.belief.status = self.status_at_rest();
+        self.belief.status = self.belief.status_at_rest();
         let ok = wire::reply::Ok {
             affected_rows: answer.affected,
             insert_id: answer.insert_id,

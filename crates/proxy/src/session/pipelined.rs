@@ -14,15 +14,18 @@ use wire::exchange::{Exchange, Expect};
 use wire::{Capabilities, Status};
 
 use super::attempts::{Attempts, Sharing};
+use super::belief::Belief;
 use super::cache::Fill;
 use super::checkout::Choice;
 use super::diagnostics::found_rows::is_of_nothing;
+use super::environment::Environment;
 use super::kill::{KILL_WAIT, Kill};
 use super::prepare_again::StatementOnPipeline;
 use super::query::{Body, Query};
 use super::recover::{Failed, Next};
 use super::relay::{Copied, GIVEN_UP, Outcome, Relay, RelayError, Withhold};
 use super::tracking::Hearing;
+use super::who::Who;
 use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::outgoing::{Expected, Outgoing, Purpose};
@@ -57,7 +60,7 @@ impl Session {
     pub(super) fn may_share(&self, query: &Query<'_>) -> bool {
         let statement = &*query.statement;
         statement.kind == Kind::Select
-            && self.wants_pipelines(query) != Pipelines::Off
+            && self.who.wants_pipelines(query) != Pipelines::Off
             && self.here.cluster.pipelines.is_on()
             && self.belief.pins.is_empty()
             && matches!(statement.access, Access::Read)
@@ -67,13 +70,8 @@ impl Session {
             && self.may_share_now(query)
     }
 
-    /// As a rule says, else as user or listener do.
-    fn wants_pipelines(&self, query: &Query<'_>) -> Pipelines {
-        query.plan.pipelines().unwrap_or(self.who.identity.pipelines)
-    }
-
     fn may_share_now(&self, query: &Query<'_>) -> bool {
-        let (statement, past, facts) = (&*query.statement, &self.belief.past, self.facts());
+        let (statement, past, facts) = (&*query.statement, &self.belief.past, self.belief.facts());
         let as_it_is = match query.command {
             Command::Query => matches!(query.body, Body::AsCame),
             Command::StmtExecute => matches!(query.body, Body::Execute(_)) && !query.opens_cursor,
@@ -108,21 +106,11 @@ impl Session {
     /// Whether a query looks for a pipeline at once. Where nothing else runs, a connection of its own is as good.
     #[inline]
     pub(super) fn shares_now_or_later(&self, query: &Query<'_>) -> Sharing {
-        if self.here.cluster.loads.is_quiet() && self.wants_pipelines(query) != Pipelines::Always {
-            self.runs_alone(Why::Quiet);
+        if self.here.cluster.loads.is_quiet() && self.who.wants_pipelines(query) != Pipelines::Always {
+            self.env.runs_alone(Why::Quiet);
             return Sharing::Begins;
         }
         Sharing::Now
-    }
-
-    /// Whether a query goes to a pipeline that begins while it waits for a connection of its own.
-    fn shares_later(&self, query: &Query<'_>) -> Sharing {
-        let Body::Execute(id) = query.body else { return Sharing::Waits(None) };
-        // MySQL's keep the types of the last execution.
-        match self.belief.statements.find(id) {
-            Some(known) if self.belief.is_mariadb() || known.parameters == 0 => Sharing::Waits(Some(id)),
-            _ => Sharing::Begins,
-        }
     }
 
     /// Whether the connection that a query has waited for becomes a pipeline: others that wait may share it then.
@@ -140,7 +128,7 @@ impl Session {
         let Some(server) = view.server(held.lease.server()) else { return false };
         let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
         held.awaits.is_none()
-            && (self.wants_pipelines(query) == Pipelines::Always
+            && (self.who.wants_pipelines(query) == Pipelines::Always
                 || cluster.pipelines.is_short(query.statement.digest, attempts.at))
             && !self.limits_differ(&held.lease.origin)
             && cluster.pipelines.may_begin(&cluster.pools, &wanted, &held.lease)
@@ -165,9 +153,9 @@ impl Session {
             Ok(asked) => asked,
             Err(why) => {
                 if !is_own {
-                    attempts.sharing = self.shares_later(query);
+                    attempts.sharing = self.belief.shares_later(query);
                 }
-                return Ok(self.runs_alone(why));
+                return Ok(self.env.runs_alone(why));
             }
         };
         if answer == Answer::Long {
@@ -181,7 +169,7 @@ impl Session {
         }
         if let Answer::Alone(_) | Answer::Long | Answer::LostLong = answer {
             self.here.end_load();
-            return Ok(self.runs_alone(if let Answer::Alone(why) = answer { why } else { Why::Lost }));
+            return Ok(self.env.runs_alone(if let Answer::Alone(why) = answer { why } else { Why::Lost }));
         }
         let is_as_expected = match answer {
             Answer::Clean(status) => {
@@ -204,7 +192,7 @@ impl Session {
         match taken {
             None => {
                 self.here.end_load();
-                Ok(self.runs_alone(Why::Reply))
+                Ok(self.env.runs_alone(Why::Reply))
             }
             Some(Err(RelayError::Client(error))) => Err(SessionEnd::ClientLost(error)),
             Some(Err(error)) => Err(SessionEnd::ServerLost(format!("{error:?}"))),
@@ -238,14 +226,6 @@ impl Session {
             }
             self.here.end_load();
         }
-    }
-
-    #[inline]
-    fn runs_alone(&self, why: Why) -> Piped {
-        if let Some(count) = self.env.worker.stats.unpipelined.at(why as usize) {
-            count.add_one();
-        }
-        Piped::Alone
     }
 
     /// Waits for the end of a read that is long. Others see it run, and can kill it; the server may be given up.
@@ -335,7 +315,7 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Result<(ServerId, Rc<Pipeline>), Why> {
         let cluster = &self.here.cluster;
-        let always = self.wants_pipelines(query) == Pipelines::Always;
+        let always = self.who.wants_pipelines(query) == Pipelines::Always;
         if !always && !cluster.pipelines.is_short(query.statement.digest, attempts.at) {
             return Err(Why::UnknownForm);
         }
@@ -439,6 +419,35 @@ impl Session {
             outcome,
         };
         relay.take_whole(cx, reply)
+    }
+}
+
+impl Who {
+    /// As a rule says, else as user or listener do.
+    fn wants_pipelines(&self, query: &Query<'_>) -> Pipelines {
+        query.plan.pipelines().unwrap_or(self.identity.pipelines)
+    }
+}
+
+impl Environment {
+    #[inline]
+    fn runs_alone(&self, why: Why) -> Piped {
+        if let Some(count) = self.worker.stats.unpipelined.at(why as usize) {
+            count.add_one();
+        }
+        Piped::Alone
+    }
+}
+
+impl Belief {
+    /// Whether a query goes to a pipeline that begins while it waits for a connection of its own.
+    fn shares_later(&self, query: &Query<'_>) -> Sharing {
+        let Body::Execute(id) = query.body else { return Sharing::Waits(None) };
+        // MySQL's keep the types of the last execution.
+        match self.statements.find(id) {
+            Some(known) if self.is_mariadb() || known.parameters == 0 => Sharing::Waits(Some(id)),
+            _ => Sharing::Begins,
+        }
     }
 }
 

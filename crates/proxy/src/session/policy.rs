@@ -6,6 +6,7 @@ use sql::{Dialect, Effect, Kind, Statement};
 use wire::command::Command;
 
 use super::Session;
+use super::belief::Belief;
 use super::count::End;
 use super::query::{Query, QueryText};
 use crate::error::{Refusal, SessionEnd};
@@ -86,7 +87,7 @@ impl Session {
     fn ask_chain(&self, chain: &Chain, query: &mut Query<'_>) -> Verdict {
         let ask = RuleQuery {
             scope: self.policy_scope(chain),
-            statement: self.asked_of_policy(query.statement.digest, query.statement.access.only_reads()),
+            statement: self.belief.asked_of_policy(query.statement.digest, query.statement.access.only_reads()),
             may_refuse: may_be_refused(query.command),
             searches: &self.env.worker.stats.rule_searches,
         };
@@ -103,7 +104,7 @@ impl Session {
         let mut enough = false;
         sql::parts(bytes, &dialect, &mut |text| {
             let statement = self.here.cluster.classify(text, &dialect);
-            let asked = self.asked_of_policy(statement.digest, statement.access.only_reads());
+            let asked = self.belief.asked_of_policy(statement.digest, statement.access.only_reads());
             enough = see(asked, &Part { session: self, text, statement: &statement, dialect: &dialect });
             enough
         });
@@ -119,11 +120,6 @@ impl Session {
     }
 
     #[inline]
-    pub(super) fn asked_of_policy(&self, digest: u64, reads: bool) -> RuleStatement<'_> {
-        RuleStatement { schema: self.belief.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
-    }
-
-    #[inline]
     pub(super) fn policy_scope(&self, chain: &Chain) -> RuleScope {
         let mut scope = self.who.identity.policy_scope.get();
         if !chain.knows(scope) {
@@ -131,17 +127,6 @@ impl Session {
             self.who.identity.policy_scope.set(scope);
         }
         scope
-    }
-
-    /// A text that is read in this state, without its literals.
-    pub(super) fn digest_text_in(&self, text: &[u8], state: &StateMap) -> String {
-        sql::digest(text, &self.dialect_in(state)).text
-    }
-
-    /// The way to read texts in this state.
-    pub(super) fn dialect_in(&self, state: &StateMap) -> Dialect {
-        let now = self.facts().dialect;
-        state.facts(&self.belief.catalog, now.family, now.version).dialect
     }
 
     /// Answers a command that policy refuses; the session goes on.
@@ -152,6 +137,24 @@ impl Session {
         }
         self.answer_error(query.request, &refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
+    }
+}
+
+impl Belief {
+    #[inline]
+    pub(super) fn asked_of_policy(&self, digest: u64, reads: bool) -> RuleStatement<'_> {
+        RuleStatement { schema: self.state.schema(), schema_hash: self.facts().schema_hash, digest, reads }
+    }
+
+    /// The way to read texts in this state.
+    pub(super) fn dialect_in(&self, state: &StateMap) -> Dialect {
+        let now = self.facts().dialect;
+        state.facts(&self.catalog, now.family, now.version).dialect
+    }
+
+    /// A text that is read in this state, without its literals.
+    pub(super) fn digest_text_in(&self, text: &[u8], state: &StateMap) -> String {
+        sql::digest(text, &self.dialect_in(state)).text
     }
 }
 

@@ -44,7 +44,7 @@ impl Session {
         let mut key = prepared.key.clone();
         let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
         let executes = query.command == Command::StmtExecute;
-        let asks_gtid = executes && self.asks_last_gtid(prepared.statement.asks, &key.text);
+        let asks_gtid = executes && self.belief.asks_last_gtid(prepared.statement.asks, &key.text);
         let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.belief.needs_text_instead(query);
         if executes
             && is_late
@@ -58,7 +58,7 @@ impl Session {
             && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty(), asks_gtid)
         {
             if rewritten.renames && prepared.statement.kind == Kind::Select {
-                let state = self.state_to_prepare_in(&prepared);
+                let state = self.belief.state_to_prepare_in(&prepared);
                 out.columns = Box::pin(self.columns_as_spelt(connection, query, &key.text, &state, out)).await?;
             }
             key.text = rewritten.text.into();
@@ -72,7 +72,7 @@ impl Session {
             return Ok(given(connection, found, out));
         }
         self.env.worker.stats.reprepares.add_one();
-        let prepare_in = self.state_to_prepare_in(&prepared);
+        let prepare_in = self.belief.state_to_prepare_in(&prepared);
         if self.fix_up(connection, &prepare_in, out) {
             Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
@@ -83,14 +83,6 @@ impl Session {
         Box::pin(self.settle_fix_ups(connection, out)).await?;
         let found = find(connection, &key);
         Ok(found.map_or(0, |found| given(connection, found, out)))
-    }
-
-    /// The session's state with the schema in which the client prepared a statement: names in its text belong to that one.
-    fn state_to_prepare_in(&self, prepared: &PreparedText) -> Arc<StateMap> {
-        if prepared.state.prepare_context() == self.belief.state.prepare_context() {
-            return self.belief.state.clone();
-        }
-        Arc::new(self.belief.state.to_prepare_as_in(&prepared.state))
     }
 }
 
@@ -152,6 +144,14 @@ impl Belief {
     /// before, and reads an address as a number: a statement that somebody has executed is prepared anew for it.
     fn begins_long_data(&self, id: u32, query: &Query<'_>) -> bool {
         query.command == Command::StmtSendLongData && !self.pins.has_long_data(id) && !self.pins.has_cursor(id)
+    }
+
+    /// The session's state with the schema in which the client prepared a statement: names in its text belong to that one.
+    fn state_to_prepare_in(&self, prepared: &PreparedText) -> Arc<StateMap> {
+        if prepared.state.prepare_context() == self.state.prepare_context() {
+            return self.state.clone();
+        }
+        Arc::new(self.state.to_prepare_as_in(&prepared.state))
     }
 }
 

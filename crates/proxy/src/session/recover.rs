@@ -1,5 +1,6 @@
 //! A try failed: another one may follow, the client gets an error, or the session ends.
 
+use super::belief::Belief;
 use super::cluster_session::ClusterSession;
 use super::environment::Environment;
 use std::sync::Arc;
@@ -63,7 +64,9 @@ impl Session {
             // A READ ONLY transaction is refused its writes as such, wherever it runs.
             Target::Pinned if status.contains(Status::IN_READ_ONLY_TRANSACTION) => Withhold::ReadOnly,
             // Behind a statement that failed nothing tells whether one is open; that it would be READ ONLY is sure.
-            Target::Pinned if !status.contains(Status::IN_TRANSACTION) && self.facts().reads_only => Withhold::ReadOnly,
+            Target::Pinned if !status.contains(Status::IN_TRANSACTION) && self.belief.facts().reads_only => {
+                Withhold::ReadOnly
+            }
             Target::Reader if route.reason == Reason::ReadOnlySession => Withhold::ReadOnly,
             Target::Reader if primary.is_some_and(|primary| primary != server) => match query.statement.kind {
                 sql::Kind::Set => Withhold::All,
@@ -80,7 +83,7 @@ impl Session {
         view.group?;
         let group = |read_only, alone| Some(Withhold::Group { read_only, alone });
         match route.target {
-            Target::Primary => group(true, query.is_one_write() && self.facts().autocommit),
+            Target::Primary => group(true, query.is_one_write() && self.belief.facts().autocommit),
             Target::Named(_) => group(false, false),
             Target::Reader
                 if route.reason == Reason::ReadOnlySession || view.primary.is_none_or(|primary| primary == server) =>
@@ -297,7 +300,7 @@ impl Session {
         server: ServerId,
         refusal: Refusal,
     ) -> Result<Next, SessionEnd> {
-        if !self.is_of_schema(&refusal) {
+        if !self.belief.is_of_schema(&refusal) {
             tracing::warn!(server = server.0, error = refusal.message, "a session's state was refused");
             if route.target == Target::Reader
                 && self.here.cluster.view().primary.is_some_and(|primary| primary != server)
@@ -315,30 +318,9 @@ impl Session {
         if route.target == Target::Reader && primary.is_some_and(|primary| primary != server) {
             *route = route.again(Target::Primary, Reason::NotOnReplica);
         } else {
-            self.leave_schema();
+            self.belief.leave_schema();
         }
         Ok(Next::TryAgain)
-    }
-
-    /// Where no connection could be had for the session's schema, the statement runs without one; gives whether that is so.
-    pub(super) fn leaves_schema(&mut self, refusal: &Refusal) -> bool {
-        let leaves = self.is_of_schema(refusal);
-        if leaves {
-            self.leave_schema();
-        }
-        leaves
-    }
-
-    /// Whether a server refused the session's schema, and nothing else of its state.
-    pub(super) fn is_of_schema(&self, refusal: &Refusal) -> bool {
-        matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
-            && self.belief.state.schema().is_some()
-    }
-
-    /// The session's schema is gone until its next statement.
-    fn leave_schema(&mut self) {
-        self.belief.gone_schema = self.belief.state.schema().map(Arc::from);
-        Arc::make_mut(&mut self.belief.state).set_schema(None);
     }
 
     /// The server refused what another one may do: a primary that has become read-only is waited for in its new place,
@@ -372,6 +354,29 @@ impl Session {
             return self.env.close(held).await;
         }
         self.release(held).await;
+    }
+}
+
+impl Belief {
+    /// Whether a server refused the session's schema, and nothing else of its state.
+    pub(super) fn is_of_schema(&self, refusal: &Refusal) -> bool {
+        matches!(refusal.code, errno::ER_DBACCESS_DENIED_ERROR | errno::ER_BAD_DB_ERROR)
+            && self.state.schema().is_some()
+    }
+
+    /// The session's schema is gone until its next statement.
+    fn leave_schema(&mut self) {
+        self.gone_schema = self.state.schema().map(Arc::from);
+        Arc::make_mut(&mut self.state).set_schema(None);
+    }
+
+    /// Where no connection could be had for the session's schema, the statement runs without one; gives whether that is so.
+    pub(super) fn leaves_schema(&mut self, refusal: &Refusal) -> bool {
+        let leaves = self.is_of_schema(refusal);
+        if leaves {
+            self.leave_schema();
+        }
+        leaves
     }
 }
 

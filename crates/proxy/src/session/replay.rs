@@ -92,7 +92,7 @@ impl Session {
     pub(super) fn begin_log(&mut self, query: &Query<'_>, route: &Route) {
         let statement = &*query.statement;
         let plain = statement.transaction.is_none() && statement.effects.is_empty() && statement.parts <= 1;
-        if self.transaction.log.is_none() && !(plain && self.facts().autocommit) && query.runs_text() {
+        if self.transaction.log.is_none() && !(plain && self.belief.facts().autocommit) && query.runs_text() {
             self.begin_log_of(query, route);
         }
     }
@@ -108,7 +108,7 @@ impl Session {
         let begins = match statement.transaction {
             Some(TransactionStep::Begin { .. }) => true,
             Some(TransactionStep::Commit { chain, .. } | TransactionStep::Rollback { chain, .. }) => chain,
-            _ => statement.parts > 1 || statement.effects.iter().any(announces) || !self.facts().autocommit,
+            _ => statement.parts > 1 || statement.effects.iter().any(announces) || !self.belief.facts().autocommit,
         };
         if begins && self.env.listener.settings.load().replay.mode != config::ReplayMode::Off {
             let log =
@@ -163,7 +163,7 @@ impl Session {
             self.belief.statements.bring_back(closed);
         }
         if replay.mode != config::ReplayMode::Any
-            && let Some(name) = log.entries().iter().find_map(|entry| Self::volatile_in(entry, &log.request(entry)))
+            && let Some(name) = log.entries().iter().find_map(|entry| volatile_in(entry, &log.request(entry)))
         {
             return Err(NotReplayed::Obstacle(format!("it wrote what {name} gives").into()));
         }
@@ -190,16 +190,6 @@ impl Session {
         self.here.held = Some(held);
         self.transaction.log = Some(log);
         Ok(())
-    }
-
-    /// The part of a statement that writes which has another value each time.
-    fn volatile_in(entry: &LoggedStatement, request: &Request) -> Option<String> {
-        if entry.kept.statement.access.only_reads() {
-            return None;
-        }
-        let query = entry.kept.query(request);
-        let text = query.text()?;
-        sql::volatile(text.bytes, &text.dialect)
     }
 
     async fn try_replays(
@@ -396,4 +386,14 @@ fn was_made(entry: &LoggedStatement) -> bool {
         && statement.parts == 1
         && matches!(command, Command::Query | Command::StmtExecute)
         && !statement.asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS)
+}
+
+/// The part of a statement that writes which has another value each time.
+fn volatile_in(entry: &LoggedStatement, request: &Request) -> Option<String> {
+    if entry.kept.statement.access.only_reads() {
+        return None;
+    }
+    let query = entry.kept.query(request);
+    let text = query.text()?;
+    sql::volatile(text.bytes, &text.dialect)
 }

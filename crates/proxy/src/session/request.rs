@@ -10,6 +10,7 @@ use wire::exchange::Expect;
 use wire::{Capabilities, errno};
 
 use super::Session;
+use super::belief::Belief;
 use super::client::Request;
 use super::local::{Answered, unknown_command};
 use super::long_text::LONG_TEXT_BYTES;
@@ -92,7 +93,7 @@ impl Session {
 
     /// The meaning of the text, read as the servers would read it in the session's state.
     fn classify(&self, text: &[u8]) -> Rc<Statement> {
-        self.here.cluster.classify(text, &self.facts().dialect)
+        self.here.cluster.classify(text, &self.belief.facts().dialect)
     }
 
     async fn understand_query<'r>(
@@ -115,9 +116,9 @@ impl Session {
         let statement = self.classify(text);
         if statement.asks.is_empty() && statement.kind != Kind::Kill {
             // As nearly all do: nothing of what a server does not know is in it.
-            return Ok(Understood::Query(query(statement).with_text_at(1 + text_at, self.facts().dialect)));
+            return Ok(Understood::Query(query(statement).with_text_at(1 + text_at, self.belief.facts().dialect)));
         }
-        let query = query(statement).with_text_at(1 + text_at, self.facts().dialect);
+        let query = query(statement).with_text_at(1 + text_at, self.belief.facts().dialect);
         Box::pin(self.understand_asking(query, attributes, text)).await
     }
 
@@ -169,15 +170,7 @@ impl Session {
         // Beside other statements a KILL goes to the server, which knows its own ids.
         let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
-        self.rewritten(text, asks, self.here.held.is_some(), self.asks_last_gtid(asks, text))
-    }
-
-    /// Whether a text may read `@@last_gtid`: MariaDB's connections know that of whichever session committed there last.
-    pub(super) fn asks_last_gtid(&self, asks: Asks, text: &[u8]) -> bool {
-        const NAME: &[u8] = b"last_gtid";
-        asks.contains(Asks::SYSTEM_VARIABLES)
-            && self.belief.is_mariadb()
-            && text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME))
+        self.rewritten(text, asks, self.here.held.is_some(), self.belief.asks_last_gtid(asks, text))
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
@@ -214,7 +207,7 @@ impl Session {
         if asks.contains(Asks::FOUND_ROWS) && sure && (elsewhere || self.belief.past.found_rows_are_here) {
             known.push(Known::FoundRows(self.belief.past.found_rows.unwrap_or(0)));
         }
-        sql::rewrite::functions(text, &self.facts().dialect, &known)
+        sql::rewrite::functions(text, &self.belief.facts().dialect, &known)
     }
 
     fn prepare_limits(&self) -> PrepareLimits {
@@ -241,7 +234,7 @@ impl Session {
             let (statement, long) = Box::pin(self.read_long_text(text, 1)).await;
             query(statement).with_long_text(long)
         } else {
-            query(self.classify(text)).with_text_at(1, self.facts().dialect)
+            query(self.classify(text)).with_text_at(1, self.belief.facts().dialect)
         };
         let asks = query.statement.asks & (Asks::CONNECTION_ID | Asks::SERVER_IDS | Asks::SYSTEM_VARIABLES);
         // With the client's tags each trace would prepare a statement of its own.
@@ -329,6 +322,16 @@ impl Session {
             return Understood::Answered(Box::new(query), answered);
         }
         Understood::Query(query)
+    }
+}
+
+impl Belief {
+    /// Whether a text may read `@@last_gtid`: MariaDB's connections know that of whichever session committed there last.
+    pub(super) fn asks_last_gtid(&self, asks: Asks, text: &[u8]) -> bool {
+        const NAME: &[u8] = b"last_gtid";
+        asks.contains(Asks::SYSTEM_VARIABLES)
+            && self.is_mariadb()
+            && text.windows(NAME.len()).any(|window| window.eq_ignore_ascii_case(NAME))
     }
 }
 

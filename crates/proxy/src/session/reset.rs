@@ -52,7 +52,7 @@ impl Session {
                 Arc::make_mut(&mut self.belief.state).set_variable(OF_SCHEMA[1], collation);
             }
         }
-        self.belief.status = self.status_at_rest();
+        self.belief.status = self.belief.status_at_rest();
         Ok(self.answer_ok(request, 0))
     }
 
@@ -61,7 +61,7 @@ impl Session {
     async fn reset_with_role(&mut self) -> Result<(), SessionEnd> {
         let Some(mut held) = self.here.held.take() else { return Ok(()) };
         let asked = !self.belief.past.found_rows_unsure || self.read_found_rows(&mut held).await;
-        let may_close = self.belief.pins.has(Pin::BinlogEvents) || self.may_have_xa();
+        let may_close = self.belief.pins.has(Pin::BinlogEvents) || self.belief.may_have_xa();
         let role = if asked && may_close { self.read_role(&mut held).await } else { None };
         let clean = asked && self.reset_in_time(&mut held.lease).await;
         self.lose_pinned_state();
@@ -76,7 +76,7 @@ impl Session {
         }
         self.belief.pins.put(Pin::Role, true);
         self.env.show_pins(self.belief.pins.bits());
-        self.forget_statements();
+        self.belief.forget_statements();
         // The connection may have the counts of another session.
         self.belief.past.is_here();
         self.here.held = Some(held);
@@ -122,29 +122,7 @@ impl Session {
             self.clean_up(held).await;
         }
         self.lose_pinned_state();
-        self.forget_statements();
-    }
-
-    /// Prepared statements go, and what the last statement left.
-    fn forget_statements(&mut self) {
-        self.belief.statements.clear();
-        let found_rows = self.belief.past.found_rows;
-        // Connections that others have not used since are marked with the numbers before.
-        let messages = self.belief.past.messages.wrapping_add(1);
-        self.belief.past = Past { found_rows, messages, ..Past::default() };
-    }
-
-    /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
-    /// what commits by itself.
-    pub(super) fn ends_read_only_transaction(&self, query: &Query<'_>) -> bool {
-        use sql::TransactionStep::{Begin, ImplicitCommit};
-        let read_only = match query.statement.transaction {
-            Some(Begin { read_only, .. }) => read_only,
-            Some(ImplicitCommit) if self.belief.is_mariadb() => None,
-            _ => return false,
-        };
-        // On MySQL a transaction that is not called READ WRITE goes on as the one that it ends.
-        !read_only.unwrap_or_else(|| !self.belief.is_mariadb() || self.facts().reads_only)
+        self.belief.forget_statements();
     }
 
     /// A transaction that may write begins, and ends one that is READ ONLY: the session does not stay on that one's replica.
@@ -259,13 +237,6 @@ impl Session {
         self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
     }
 
-    /// The status flags outside any transaction.
-    pub(super) fn status_at_rest(&self) -> Status {
-        let mut status = Status::empty();
-        status.set(Status::AUTOCOMMIT, self.facts().autocommit);
-        status
-    }
-
     /// Gives a pinned connection back clean: transaction rolled back, locks released, temporary tables dropped. If the
     /// server does not manage that in time, the connection is closed, which does the same.
     pub(super) async fn clean_up(&mut self, mut held: Held) {
@@ -289,18 +260,9 @@ impl Session {
 }
 
 impl Session {
-    /// Whether an XA transaction may be open on a connection that keeps a part of it behind COM_RESET_CONNECTION.
-    ///
-    /// MariaDB (10.11) takes the XA transaction from the connection, but not all of it: no table of InnoDB can be read
-    /// there any more (1031), and the locks outlive the transaction's end. A connection that is closed leaves it whole.
-    fn may_have_xa(&self) -> bool {
-        let pins = &self.belief.pins;
-        self.belief.is_mariadb() && (pins.has(Pin::Transaction) || pins.has(Pin::Xa))
-    }
-
     /// Resets the session's connection; gives whether it is as good as a new one, in time.
     async fn reset_in_time(&self, connection: &mut Connection) -> bool {
-        let may_have_xa = self.may_have_xa();
+        let may_have_xa = self.belief.may_have_xa();
         let replays_events = self.belief.pins.has(Pin::BinlogEvents);
         let cleaning = async {
             if replays_events || may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
@@ -320,7 +282,45 @@ impl Belief {
     }
 
     pub(super) fn is_mariadb(&self) -> bool {
-        self.facts.get().dialect.family == sql::Family::MariaDb
+        self.facts().dialect.family == sql::Family::MariaDb
+    }
+
+    /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
+    /// what commits by itself.
+    pub(super) fn ends_read_only_transaction(&self, query: &Query<'_>) -> bool {
+        use sql::TransactionStep::{Begin, ImplicitCommit};
+        let read_only = match query.statement.transaction {
+            Some(Begin { read_only, .. }) => read_only,
+            Some(ImplicitCommit) if self.is_mariadb() => None,
+            _ => return false,
+        };
+        // On MySQL a transaction that is not called READ WRITE goes on as the one that it ends.
+        !read_only.unwrap_or_else(|| !self.is_mariadb() || self.facts().reads_only)
+    }
+
+    /// Prepared statements go, and what the last statement left.
+    fn forget_statements(&mut self) {
+        self.statements.clear();
+        let found_rows = self.past.found_rows;
+        // Connections that others have not used since are marked with the numbers before.
+        let messages = self.past.messages.wrapping_add(1);
+        self.past = Past { found_rows, messages, ..Past::default() };
+    }
+
+    /// Whether an XA transaction may be open on a connection that keeps a part of it behind COM_RESET_CONNECTION.
+    ///
+    /// MariaDB (10.11) takes the XA transaction from the connection, but not all of it: no table of InnoDB can be read
+    /// there any more (1031), and the locks outlive the transaction's end. A connection that is closed leaves it whole.
+    fn may_have_xa(&self) -> bool {
+        let pins = &self.pins;
+        self.is_mariadb() && (pins.has(Pin::Transaction) || pins.has(Pin::Xa))
+    }
+
+    /// The status flags outside any transaction.
+    pub(super) fn status_at_rest(&self) -> Status {
+        let mut status = Status::empty();
+        status.set(Status::AUTOCOMMIT, self.facts().autocommit);
+        status
     }
 }
 

@@ -6,6 +6,7 @@ use route::{CachePromise, Demand, Facts, Reason, Route, Servers, Target};
 
 use super::Session;
 use super::cache::{Fill, is_for_cache};
+use super::cluster_session::ClusterSession;
 use super::query::Query;
 
 impl Session {
@@ -20,14 +21,14 @@ impl Session {
         if demand.asks_for_all() {
             self.take_newest_primary();
         }
-        match self.depends_on_servers(&demand) {
+        match self.here.depends_on_servers(&demand) {
             true => self.route_among_servers(query, demand, (facts.cache, fill)),
             false => route::decide(demand, None),
         }
     }
 
     fn facts_for_route(&self, query: &Query<'_>, fill: Option<&Fill>) -> Facts {
-        let StateFacts { autocommit, reads_only, .. } = self.facts();
+        let StateFacts { autocommit, reads_only, .. } = self.belief.facts();
         let identity = &self.who.identity;
         Facts {
             pinned: self.here.held.is_some(),
@@ -38,49 +39,8 @@ impl Session {
             consistency: identity.consistency,
             has_primary: self.here.cluster.primary().is_some(),
             in_system_schema: self.belief.is_in_system_schema(),
-            may_write: self.may_write_unseen(query),
-            cache: self.cache_promise(query, fill),
-        }
-    }
-
-    /// Why a replica might refuse a statement that only reads by its text.
-    #[inline]
-    fn may_write_unseen(&self, query: &Query<'_>) -> Option<Reason> {
-        // Of several statements the first has been answered when a replica refuses a later one.
-        if query.statement.parts > 1 && query.hides.is_some_and(|hidden| hidden.unread) {
-            return Some(Reason::WritingFunction);
-        }
-        // A function may have become one that writes since the catalog was read.
-        let is_unsure = query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
-            && !self.here.cluster.shared.published.catalog_is_fresh()
-            && self.here.cluster.primary().is_some();
-        is_unsure.then_some(Reason::UnknownFunction)
-    }
-
-    #[inline]
-    fn cache_promise(&self, query: &Query<'_>, fill: Option<&Fill>) -> CachePromise {
-        match (fill, query.plan.cache()) {
-            (Some(fill), _) if fill.is_shared() && !self.here.cluster.view().same_data => CachePromise::SharedFill,
-            (Some(_), _) => CachePromise::Fill,
-            (None, Some(cache))
-                if cache.wanted.mode == CacheMode::On && is_for_cache(query) && !self.here.cluster.view().same_data =>
-            {
-                CachePromise::Rule
-            }
-            (None, _) => CachePromise::None,
-        }
-    }
-
-    /// Whether the route depends on what replicas have.
-    fn depends_on_servers(&self, demand: &Demand) -> bool {
-        let has_bounds = demand.max_lag.is_some() || demand.consistency != Consistency::None;
-        match &demand.target {
-            Target::Primary | Target::Pinned => false,
-            Target::Named(_) => has_bounds && demand.reason == Reason::Rule,
-            Target::Reader => {
-                demand.max_lag.is_some()
-                    || has_bounds && (demand.asks_for_all() || !self.here.may_read_where_it_has_read(demand))
-            }
+            may_write: self.here.may_write_unseen(query),
+            cache: self.here.cache_promise(query, fill),
         }
     }
 
@@ -111,5 +71,48 @@ impl Session {
             published.want_positions();
         }
         route
+    }
+}
+
+impl ClusterSession {
+    #[inline]
+    fn cache_promise(&self, query: &Query<'_>, fill: Option<&Fill>) -> CachePromise {
+        match (fill, query.plan.cache()) {
+            (Some(fill), _) if fill.is_shared() && !self.cluster.view().same_data => CachePromise::SharedFill,
+            (Some(_), _) => CachePromise::Fill,
+            (None, Some(cache))
+                if cache.wanted.mode == CacheMode::On && is_for_cache(query) && !self.cluster.view().same_data =>
+            {
+                CachePromise::Rule
+            }
+            (None, _) => CachePromise::None,
+        }
+    }
+
+    /// Whether the route depends on what replicas have.
+    fn depends_on_servers(&self, demand: &Demand) -> bool {
+        let has_bounds = demand.max_lag.is_some() || demand.consistency != Consistency::None;
+        match &demand.target {
+            Target::Primary | Target::Pinned => false,
+            Target::Named(_) => has_bounds && demand.reason == Reason::Rule,
+            Target::Reader => {
+                demand.max_lag.is_some()
+                    || has_bounds && (demand.asks_for_all() || !self.may_read_where_it_has_read(demand))
+            }
+        }
+    }
+
+    /// Why a replica might refuse a statement that only reads by its text.
+    #[inline]
+    fn may_write_unseen(&self, query: &Query<'_>) -> Option<Reason> {
+        // Of several statements the first has been answered when a replica refuses a later one.
+        if query.statement.parts > 1 && query.hides.is_some_and(|hidden| hidden.unread) {
+            return Some(Reason::WritingFunction);
+        }
+        // A function may have become one that writes since the catalog was read.
+        let is_unsure = query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
+            && !self.cluster.shared.published.catalog_is_fresh()
+            && self.cluster.primary().is_some();
+        is_unsure.then_some(Reason::UnknownFunction)
     }
 }

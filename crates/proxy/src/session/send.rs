@@ -5,6 +5,7 @@ use wire::codec::Write;
 use wire::command::{BulkExecute, Command, Execute};
 use wire::exchange::Expect;
 
+use super::belief::Belief;
 use super::client::Request;
 use super::fix_up::reset_ahead;
 use super::query::{Body, Query};
@@ -23,7 +24,7 @@ impl Session {
         let mut out = self.env.worker.outgoing.take();
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
-        if self.finds_variables_of_others(&connection.origin, query) {
+        if self.belief.finds_variables_of_others(&connection.origin, query) {
             reset_ahead(connection, &mut out);
         }
         let mut instead = None;
@@ -38,9 +39,9 @@ impl Session {
         };
         let may_be_refused = self.fix_up(connection, &self.belief.state, &mut out);
         if !query.statement.effects.is_empty() {
-            self.hear_of_characteristics(connection, query, &mut out);
+            self.belief.hear_of_characteristics(connection, query, &mut out);
         } else if connection.origin.tells_characteristics {
-            self.hear_no_more_of_characteristics(connection, query, &mut out);
+            self.belief.hear_no_more_of_characteristics(connection, query, &mut out);
         }
         if let Some(awaits) = held.awaits.take() {
             awaits.put(connection, &mut out);
@@ -85,7 +86,7 @@ impl Session {
     ) -> Option<&'q [u8]> {
         let mut as_came: Option<&[u8]> = None;
         match body {
-            Body::AsCame => match self.marked(connection, query) {
+            Body::AsCame => match self.belief.marked(connection, query) {
                 Some((before, mark, text)) => {
                     out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
                 }
@@ -107,22 +108,6 @@ impl Session {
             }),
         }
         as_came
-    }
-
-    /// A text that is marked: the part before the mark, the mark, and the part behind it.
-    fn marked<'a>(&self, connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
-        // Most statements are no writes: they are sorted out first.
-        if query.command != Command::Query || query.statement.access != WRITES {
-            return None;
-        }
-        // SHOW PROFILES and the optimizer's trace show texts as the server got them.
-        if self.belief.pins.has(Pin::Tracing) {
-            return None;
-        }
-        let (payload, text) = (query.request.payload(), query.text()?.bytes);
-        let (before, text) = payload.split_at_checked(payload.len() - text.len())?;
-        let mark = connection.origin.mark_of(&query.statement, text);
-        (!mark.is_empty()).then_some((before, mark, text))
     }
 
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE with the server's id and with the types that the client sent once.
@@ -190,5 +175,23 @@ impl Session {
         } else {
             self.here.held = Some(held);
         }
+    }
+}
+
+impl Belief {
+    /// A text that is marked: the part before the mark, the mark, and the part behind it.
+    fn marked<'a>(&self, connection: &'a Connection, query: &'a Query<'_>) -> Option<(&'a [u8], &'a [u8], &'a [u8])> {
+        // Most statements are no writes: they are sorted out first.
+        if query.command != Command::Query || query.statement.access != WRITES {
+            return None;
+        }
+        // SHOW PROFILES and the optimizer's trace show texts as the server got them.
+        if self.pins.has(Pin::Tracing) {
+            return None;
+        }
+        let (payload, text) = (query.request.payload(), query.text()?.bytes);
+        let (before, text) = payload.split_at_checked(payload.len() - text.len())?;
+        let mark = connection.origin.mark_of(&query.statement, text);
+        (!mark.is_empty()).then_some((before, mark, text))
     }
 }

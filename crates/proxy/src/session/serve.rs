@@ -239,8 +239,7 @@ impl Session {
             if pressed == Some(Pressed::Waits) {
                 Box::pin(self.env.worker.wait_for_events()).await;
             }
-            // The limits that the last statement has set count from now on.
-            self.facts();
+            self.show_state();
             let mut timer = self.idle_timer();
             let next = poll_fn(|cx| {
                 let polled = self.poll_unknown(cx);

@@ -256,6 +256,7 @@ impl WarmSession {
                 handle: handle.clone(),
                 // It is no client of the listener.
                 counts: Arc::default(),
+                shown: Cell::default(),
             },
             cluster,
             client,
@@ -263,7 +264,7 @@ impl WarmSession {
             state: kind.state.clone(),
         };
         let mut session = Session::begin(beginning, flavour);
-        session.belief.status = session.status_at_rest();
+        session.belief.status = session.belief.status_at_rest();
         worker.stats.sessions.add(1);
         Some(WarmSession { session, _registered: registered })
     }

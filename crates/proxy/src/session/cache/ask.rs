@@ -273,7 +273,7 @@ impl Session {
             let saved_us = stats::micros(summary.took);
             return Ok(Next::Over(CacheDecision::No(Some(CacheSaid::Hit { saved_us, bytes: 0 }))));
         }
-        let reply = self.reply_here(&answer);
+        let reply = self.belief.reply_here(&answer);
         self.note_answer(look.query, look.cache, summary, reply.len(), look.at);
         poll_fn(|cx| self.client.poll_answer(cx, &reply)).await.map_err(SessionEnd::ClientLost)?;
         self.log_answer(look.query, &answer);

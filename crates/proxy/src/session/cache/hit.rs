@@ -93,7 +93,7 @@ impl Session {
             && here.wanted.2 == CacheMode::On
             && self.here.held.is_none()
             && self.belief.pins.is_empty()
-            && self.facts().autocommit;
+            && self.belief.facts().autocommit;
         if !may_ask {
             return None;
         }
@@ -126,7 +126,7 @@ impl Session {
         };
         let summary = hit.summary();
         let chain = self.env.worker.chain.get()?;
-        let asked = self.asked_of_policy(summary.digest, true);
+        let asked = self.belief.asked_of_policy(summary.digest, true);
         let remembered = chain.remembered(self.policy_scope(&chain), asked, text)?;
         let action = remembered.action()?;
         let cache = action.cache.as_ref().filter(|_| action.refuse.is_none())?;
@@ -189,7 +189,7 @@ impl Session {
 
     /// Learns what a server's reply would have taught.
     fn learn_answer(&mut self, summary: &Summary) {
-        self.belief.status = self.status_behind(Status::from_bits_retain(summary.status));
+        self.belief.status = self.belief.status_behind(Status::from_bits_retain(summary.status));
         if self.belief.pins.has(Pin::FoundRows) {
             self.belief.pins.put(Pin::FoundRows, false);
             self.env.show_pins(self.belief.pins.bits());

@@ -23,6 +23,7 @@ use super::super::query::Query;
 use super::super::relay::{Outcome, Taps};
 use super::super::result_end::with_flags;
 use super::super::{Held, Session};
+use crate::session::belief::Belief;
 use crate::session::cluster_session::ClusterSession;
 use route::Pin;
 
@@ -47,7 +48,7 @@ impl Session {
     /// Whether the cache may be asked in the session's transaction, or because there is none.
     #[inline]
     pub(super) fn may_ask_here(&self) -> Result<(), Refusal> {
-        let facts = self.facts();
+        let facts = self.belief.facts();
         if facts.null_is_last_id {
             return Err(Refusal::Session);
         }
@@ -120,7 +121,7 @@ impl Session {
             Some(Commit { chain, .. } | Rollback { chain, .. }) => (false, chain, false),
             _ => (false, false, false),
         };
-        let newest = self.facts().reads_newest;
+        let newest = self.belief.facts().reads_newest;
         let reads = &mut self.transaction.reads;
         if begins || chains || !was_open {
             reads.only = alone && (begins || chains || only_reads(query));
@@ -131,30 +132,6 @@ impl Session {
         } else {
             reads.only &= only_reads(query);
         }
-    }
-
-    /// The reply of an answer, with the flags of the session's transaction.
-    pub(super) fn reply_here<'a>(&self, answer: &'a Answer) -> Cow<'a, [u8]> {
-        let reply = answer.reply().unwrap_or_default();
-        let flags = self.transaction_flags();
-        if flags == Status::AUTOCOMMIT {
-            return Cow::Borrowed(reply);
-        }
-        Cow::Owned(with_flags(reply.to_vec(), OF_TRANSACTION, flags))
-    }
-
-    /// The session's status behind an answer that was kept with this one.
-    pub(super) fn status_behind(&self, kept: Status) -> Status {
-        ((kept & Status::OF_SESSION) - OF_TRANSACTION) | self.transaction_flags()
-    }
-
-    fn transaction_flags(&self) -> Status {
-        let mut flags = Status::empty();
-        flags.set(Status::AUTOCOMMIT, self.facts().autocommit);
-        if self.belief.pins.has(Pin::Transaction) {
-            flags |= self.belief.status & (Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION);
-        }
-        flags
     }
 
     /// An answer of the cache is one of the transaction's, as a server's would be: who runs it again elsewhere compares it, too.
@@ -181,6 +158,32 @@ impl Session {
         }
         let outcome = Outcome { taps: Taps { sum: Some(sum), ..Taps::default() }, ..Outcome::default() };
         self.log(query, &outcome);
+    }
+}
+
+impl Belief {
+    /// The reply of an answer, with the flags of the session's transaction.
+    pub(super) fn reply_here<'a>(&self, answer: &'a Answer) -> Cow<'a, [u8]> {
+        let reply = answer.reply().unwrap_or_default();
+        let flags = self.transaction_flags();
+        if flags == Status::AUTOCOMMIT {
+            return Cow::Borrowed(reply);
+        }
+        Cow::Owned(with_flags(reply.to_vec(), OF_TRANSACTION, flags))
+    }
+
+    /// The session's status behind an answer that was kept with this one.
+    pub(super) fn status_behind(&self, kept: Status) -> Status {
+        ((kept & Status::OF_SESSION) - OF_TRANSACTION) | self.transaction_flags()
+    }
+
+    fn transaction_flags(&self) -> Status {
+        let mut flags = Status::empty();
+        flags.set(Status::AUTOCOMMIT, self.facts().autocommit);
+        if self.pins.has(Pin::Transaction) {
+            flags |= self.status & (Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION);
+        }
+        flags
     }
 }
 

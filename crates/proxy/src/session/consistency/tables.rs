@@ -2,6 +2,7 @@
 //! (`consistency = "table"`).
 
 use crate::session::belief::Belief;
+use crate::session::cluster_session::ClusterSession;
 use crate::session::who::Who;
 use config::Consistency;
 use facts::published::Defining;
@@ -24,7 +25,7 @@ impl Session {
         self.here.cluster.shared.published.watch_tables();
         let statement = &*query.statement;
         // Reads of other tables may follow a statement that opens a transaction, or stays on its connection.
-        let alone = statement.transaction.is_none() && self.facts().autocommit && !query.will_pin();
+        let alone = statement.transaction.is_none() && self.belief.facts().autocommit && !query.will_pin();
         if !alone || !statement.access.only_reads() {
             return TableScope::Any;
         }
@@ -58,7 +59,9 @@ impl Session {
         let Some(named) = query.tables() else { return TableScope::Any };
         part(&catalog, named, self.belief.schema_of(query))
     }
+}
 
+impl ClusterSession {
     /// For as long as a statement runs that may define tables, views, triggers and the like, and until the catalogue was
     /// read after it, the catalogue is not believed.
     #[inline]
@@ -67,24 +70,8 @@ impl Session {
         if matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete) && statement.parts == 1 {
             return None;
         }
-        let published = &self.here.cluster.shared.published;
-        (published.tables.is_watched() && self.may_define(query)).then(|| published.defining())
-    }
-
-    fn may_define(&self, query: &Query<'_>) -> bool {
-        let statement = &*query.statement;
-        if query.prepares() || statement.access.only_reads() {
-            return false;
-        }
-        let is_temporary = |effect: &Effect| {
-            matches!(effect, Effect::CreateTemporaryTable(_) | Effect::DropTable { temporary: true, .. })
-        };
-        match statement.kind {
-            Kind::Definition if statement.parts == 1 => !statement.effects.iter().any(is_temporary),
-            Kind::Definition | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
-            _ if statement.parts == 1 => false,
-            _ => query.tables().is_none_or(|named| named.as_ref().map_or(true, |named| named.defines)),
-        }
+        let published = &self.cluster.shared.published;
+        (published.tables.is_watched() && may_define(query)).then(|| published.defining())
     }
 }
 
@@ -122,5 +109,20 @@ impl Who {
             };
         }
         None
+    }
+}
+
+fn may_define(query: &Query<'_>) -> bool {
+    let statement = &*query.statement;
+    if query.prepares() || statement.access.only_reads() {
+        return false;
+    }
+    let is_temporary =
+        |effect: &Effect| matches!(effect, Effect::CreateTemporaryTable(_) | Effect::DropTable { temporary: true, .. });
+    match statement.kind {
+        Kind::Definition if statement.parts == 1 => !statement.effects.iter().any(is_temporary),
+        Kind::Definition | Kind::PreparedText | Kind::Compound | Kind::Unknown => true,
+        _ if statement.parts == 1 => false,
+        _ => query.tables().is_none_or(|named| named.as_ref().map_or(true, |named| named.defines)),
     }
 }

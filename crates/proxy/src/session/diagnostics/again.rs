@@ -10,7 +10,6 @@ use wire::sqlstate;
 use super::read_back::Row;
 use crate::error::Refusal;
 use crate::pool::Connection;
-use crate::session::Session;
 use crate::session::belief::Belief;
 use crate::session::query::Query;
 
@@ -24,29 +23,6 @@ const NESTED_MAX: usize = 16;
 pub(super) const MESSAGE_TEXT_CHARS_MAX: usize = 128;
 /// A block adds a note about itself to an error that leaves it.
 const NOTES_OFF: &str = "SET sql_notes=0";
-
-impl Session {
-    /// Statements that leave the messages of the session's last statement, or as many others, ahead of a query.
-    pub(super) fn messages_again(&self, connection: &Connection, query: &Query<'_>) -> Vec<String> {
-        let past = &self.belief.past;
-        if let Some(signal) = past.signal.as_deref().filter(|_| past.has_messages()) {
-            return vec![signal.to_owned()];
-        }
-        let kept = self.belief.kept_messages(connection.origin.capabilities).unwrap_or_default();
-        let has_blocks = connection.origin.mariadb && !self.facts().dialect.modes.contains(Modes::ORACLE);
-        if has_blocks && let Some(texts) = self.belief.messages_by_block(&kept) {
-            return texts;
-        }
-        let Some(error) = &past.error else { return self.belief.warn_again(&kept) };
-        if kept.len() <= 1 || !may_count(query) {
-            return vec![format!("SIGNAL {}", condition(error))];
-        }
-        let more_errors = kept.iter().filter(|row| is_error(row)).count().saturating_sub(1).min(ERRORS_MAX);
-        let mut texts = vec![many_messages(kept.len() - more_errors)];
-        texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), more_errors));
-        texts
-    }
-}
 
 impl Belief {
     /// A block that makes several messages. With `max_error_count` servers count more messages than they keep: then there is none.
@@ -98,6 +74,27 @@ impl Belief {
             count => format!("DO {}", warnings(count)),
         }];
         texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), errors));
+        texts
+    }
+
+    /// Statements that leave the messages of the session's last statement, or as many others, ahead of a query.
+    pub(super) fn messages_again(&self, connection: &Connection, query: &Query<'_>) -> Vec<String> {
+        let past = &self.past;
+        if let Some(signal) = past.signal.as_deref().filter(|_| past.has_messages()) {
+            return vec![signal.to_owned()];
+        }
+        let kept = self.kept_messages(connection.origin.capabilities).unwrap_or_default();
+        let has_blocks = connection.origin.mariadb && !self.facts().dialect.modes.contains(Modes::ORACLE);
+        if has_blocks && let Some(texts) = self.messages_by_block(&kept) {
+            return texts;
+        }
+        let Some(error) = &past.error else { return self.warn_again(&kept) };
+        if kept.len() <= 1 || !may_count(query) {
+            return vec![format!("SIGNAL {}", condition(error))];
+        }
+        let more_errors = kept.iter().filter(|row| is_error(row)).count().saturating_sub(1).min(ERRORS_MAX);
+        let mut texts = vec![many_messages(kept.len() - more_errors)];
+        texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), more_errors));
         texts
     }
 }

@@ -8,16 +8,17 @@ use wire::exchange::Expect;
 
 use crate::outgoing::{Outgoing, Purpose};
 use crate::pool::{Connection, Origin};
+use crate::session::Past;
 use crate::session::belief::Belief;
+use crate::session::cluster_session::ClusterSession;
 use crate::session::query::{Body, Query};
-use crate::session::{Past, Session};
 
 /// A larger ROW_COUNT() is not made again.
 const ROW_COUNT_GIVEN_MAX: i64 = 256;
 
 const COUNTS_IN_CODE: Asks = Asks::ROW_COUNT_IN_CODE.union(Asks::FOUND_ROWS_IN_CODE);
 
-impl Session {
+impl ClusterSession {
     /// The counts that code may ask for which a statement runs and its text does not hold.
     #[inline]
     pub(super) fn counts_in_code(&self, query: &Query<'_>) -> Asks {
@@ -27,7 +28,7 @@ impl Session {
             return Asks::empty();
         }
         // The catalog has to be read again before it tells the code of routines, views and triggers.
-        if statement.kind == Kind::Unknown || !self.here.cluster.shared.published.catalog_is_fresh() {
+        if statement.kind == Kind::Unknown || !self.cluster.shared.published.catalog_is_fresh() {
             return COUNTS_IN_CODE;
         }
         let hidden = query.hides.map_or(Asks::empty(), |hidden| hidden.may_ask().in_code());
@@ -35,7 +36,7 @@ impl Session {
         let runs_routine = statement.kind == Kind::Call || statement.asks.contains(Asks::STORED_FUNCTIONS);
         if runs_routine && let Some(prepared) = query.prepared() {
             // It was read when it was prepared: its routines may be others by now.
-            asks |= self.here.cluster.classify(&prepared.key.text, &prepared.dialect).asks & COUNTS_IN_CODE;
+            asks |= self.cluster.classify(&prepared.key.text, &prepared.dialect).asks & COUNTS_IN_CODE;
         }
         asks
     }
@@ -87,7 +88,7 @@ impl Belief {
 
     /// Whether a compound statement can make the counts again.
     fn can_count_again(&self, connection: &Connection) -> bool {
-        let is_plain = !self.facts.get().dialect.modes.contains(Modes::ORACLE);
+        let is_plain = !self.facts().dialect.modes.contains(Modes::ORACLE);
         connection.origin.mariadb && is_plain && !self.takes_no_query() && !self.past.found_rows_unsure
     }
 }

@@ -63,7 +63,7 @@ impl Session {
         {
             return false;
         }
-        let Some(shown) = sql::shown_messages(text, &self.facts().dialect) else { return false };
+        let Some(shown) = sql::shown_messages(text, &self.belief.facts().dialect) else { return false };
         let Some(answer) = chosen(kept, shown, binary, self.client.capabilities) else { return false };
         self.client.put(&crate::session::result_end::with_status(answer, self.belief.status));
         self.belief.past.answered(-1);
@@ -84,7 +84,7 @@ impl Session {
         if self.here.held.as_ref().is_some_and(knows) {
             return None;
         }
-        let asked = sql::asked_diagnostics(text, &self.facts().dialect)?;
+        let asked = sql::asked_diagnostics(text, &self.belief.facts().dialect)?;
         if asked.condition.is_some() && self.belief.past.signal.is_some() {
             // The SIGNAL is run again ahead of it.
             return None;

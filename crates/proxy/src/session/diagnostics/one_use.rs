@@ -78,103 +78,6 @@ fn may_leave_access_mode(statement: &Statement) -> bool {
 }
 
 impl Session {
-    /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
-    pub(in crate::session) fn hear_of_characteristics(
-        &self,
-        connection: &mut Connection,
-        query: &Query<'_>,
-        out: &mut Outgoing,
-    ) {
-        // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
-        let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { announces: true, .. });
-        let prepares = || query.statement.effects.iter().any(prepares);
-        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
-        let needs_not = self.belief.pins.has(Pin::Transaction) || self.belief.pins.has(Pin::ExpiredPassword);
-        if needs_not
-            || self.tells(connection)
-            || !query.runs_text()
-            || !(self.belief.may_announce(&query.statement) || prepares())
-        {
-            return;
-        }
-        let set = TELL_CHARACTERISTICS.as_bytes();
-        out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
-        connection.origin.tells_characteristics = true;
-        // A savepoint without a transaction would go with it.
-        if connection.origin.access_mode_left && !self.belief.pins.has(Pin::Savepoint) {
-            connection.origin.access_mode_left = false;
-            out.command(connection, Command::Query, TAKE_AWAY.as_bytes(), Purpose::Variables, Expect::Results);
-        }
-    }
-
-    /// Has the connection tell of SET TRANSACTION no longer, ahead of a read that MariaDB's query cache may answer: a server that
-    /// reports transactions does not use it (seen with 10.11).
-    pub(in crate::session) fn hear_no_more_of_characteristics(
-        &self,
-        connection: &mut Connection,
-        query: &Query<'_>,
-        out: &mut Outgoing,
-    ) {
-        let belief = &self.belief;
-        let caches =
-            || belief.catalog.globals.get("query_cache_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("OFF"));
-        let keeps = [Pin::Transaction, Pin::Xa, Pin::NextStatement, Pin::ExpiredPassword]
-            .into_iter()
-            .any(|pin| belief.pins.has(pin));
-        let reads = query.statement.kind == Kind::Select && query.statement.access.only_reads();
-        if !reads || keeps || belief.past.unsure.characteristics || belief.pins.some_text_may_announce() || !caches() {
-            return;
-        }
-        let own = belief.state.variable(TRANSACTION_INFO).unwrap_or("DEFAULT");
-        let set = format!("SET {TRANSACTION_INFO}={own}");
-        out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
-        connection.origin.tells_characteristics = false;
-    }
-
-    /// Whether a connection tells what SET TRANSACTION announces.
-    fn tells(&self, connection: &Connection) -> bool {
-        connection.origin.tells_characteristics
-            || self
-                .belief
-                .state
-                .variable(TRANSACTION_INFO)
-                .is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
-    }
-
-    /// Learns the state of one use that a statement leaves waiting, as far as its text and its reply tell.
-    pub(in crate::session) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
-        let statement = &*query.statement;
-        if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
-            self.belief.past.unsure.unheard &= outcome.error.is_some();
-        } else if self.belief.may_announce(statement) && !self.tells(&held.lease) {
-            self.belief.past.unsure.unheard = true;
-        }
-        if may_leave_access_mode(statement) && !self.tells(&held.lease) {
-            held.lease.origin.access_mode_left = !held.lease.origin.mariadb;
-        }
-        let untold = outcome.error.is_some() || outcome.ended_by_eof;
-        let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
-        let announces = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { session: false, .. });
-        if untold && (self.belief.pins.awaits_use(OneUse::Characteristics) || self.belief.may_announce(statement)) {
-            self.belief.past.unsure.characteristics = true;
-        } else if statement.effects.iter().any(announces) && !told() {
-            // The server tells a second, equal announcement only once.
-            self.belief.past.unsure.characteristics = true;
-        }
-        let sets = |wanted: &str| {
-            let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
-            let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == wanted);
-            statement.effects.iter().any(is) || outcome.changes.iter().any(told)
-        };
-        if (!statement.effects.is_empty() || !outcome.changes.is_empty()) && sets(TRANSACTION_INFO) {
-            held.lease.origin.tells_characteristics = false;
-            if self.belief.pins.awaits_use(OneUse::Characteristics) || self.belief.past.unsure.characteristics {
-                self.belief.pins.put(Pin::Opaque, true);
-            }
-        }
-        self.belief.learn_given_id(query, outcome);
-    }
-
     /// Asks the server whether state of one use still waits. Gives whether the connection is still good.
     pub(in crate::session) async fn ask_one_use(&mut self, held: &mut Held) -> bool {
         if std::mem::take(&mut self.belief.past.unsure.unheard)
@@ -183,7 +86,7 @@ impl Session {
             return false;
         }
         if std::mem::take(&mut self.belief.past.unsure.characteristics) {
-            let reply = match self.tells(&held.lease) {
+            let reply = match self.belief.tells(&held.lease) {
                 true => self.env.ask_characteristics(held).await,
                 false => Ok(Some(String::new())),
             };
@@ -261,6 +164,98 @@ impl Belief {
         let may_go = bit(Pin::UserVariable, true) | bit(Pin::NextStatement, one_use) | bit(Pin::UserLock, locks);
         let alone = self.pins.bits() & !may_go == 0;
         (one_use && alone, locks && alone)
+    }
+
+    /// Has the connection tell of SET TRANSACTION no longer, ahead of a read that MariaDB's query cache may answer: a server that
+    /// reports transactions does not use it (seen with 10.11).
+    pub(in crate::session) fn hear_no_more_of_characteristics(
+        &self,
+        connection: &mut Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
+        let caches =
+            || self.catalog.globals.get("query_cache_type").is_some_and(|kind| !kind.eq_ignore_ascii_case("OFF"));
+        let keeps = [Pin::Transaction, Pin::Xa, Pin::NextStatement, Pin::ExpiredPassword]
+            .into_iter()
+            .any(|pin| self.pins.has(pin));
+        let reads = query.statement.kind == Kind::Select && query.statement.access.only_reads();
+        if !reads || keeps || self.past.unsure.characteristics || self.pins.some_text_may_announce() || !caches() {
+            return;
+        }
+        let own = self.state.variable(TRANSACTION_INFO).unwrap_or("DEFAULT");
+        let set = format!("SET {TRANSACTION_INFO}={own}");
+        out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
+        connection.origin.tells_characteristics = false;
+    }
+
+    /// Makes the connection tell of SET TRANSACTION, ahead of a statement that may announce something.
+    pub(in crate::session) fn hear_of_characteristics(
+        &self,
+        connection: &mut Connection,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) {
+        // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
+        let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { announces: true, .. });
+        let prepares = || query.statement.effects.iter().any(prepares);
+        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
+        let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
+        if needs_not
+            || self.tells(connection)
+            || !query.runs_text()
+            || !(self.may_announce(&query.statement) || prepares())
+        {
+            return;
+        }
+        let set = TELL_CHARACTERISTICS.as_bytes();
+        out.command(connection, Command::Query, set, Purpose::Variables, Expect::Results);
+        connection.origin.tells_characteristics = true;
+        // A savepoint without a transaction would go with it.
+        if connection.origin.access_mode_left && !self.pins.has(Pin::Savepoint) {
+            connection.origin.access_mode_left = false;
+            out.command(connection, Command::Query, TAKE_AWAY.as_bytes(), Purpose::Variables, Expect::Results);
+        }
+    }
+
+    /// Learns the state of one use that a statement leaves waiting, as far as its text and its reply tell.
+    pub(in crate::session) fn learn_one_use(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
+        let statement = &*query.statement;
+        if statement.transaction.is_some_and(|step| step != TransactionStep::Savepoint) && statement.parts <= 1 {
+            self.past.unsure.unheard &= outcome.error.is_some();
+        } else if self.may_announce(statement) && !self.tells(&held.lease) {
+            self.past.unsure.unheard = true;
+        }
+        if may_leave_access_mode(statement) && !self.tells(&held.lease) {
+            held.lease.origin.access_mode_left = !held.lease.origin.mariadb;
+        }
+        let untold = outcome.error.is_some() || outcome.ended_by_eof;
+        let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
+        let announces = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { session: false, .. });
+        if untold && (self.pins.awaits_use(OneUse::Characteristics) || self.may_announce(statement)) {
+            self.past.unsure.characteristics = true;
+        } else if statement.effects.iter().any(announces) && !told() {
+            // The server tells a second, equal announcement only once.
+            self.past.unsure.characteristics = true;
+        }
+        let sets = |wanted: &str| {
+            let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
+            let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == wanted);
+            statement.effects.iter().any(is) || outcome.changes.iter().any(told)
+        };
+        if (!statement.effects.is_empty() || !outcome.changes.is_empty()) && sets(TRANSACTION_INFO) {
+            held.lease.origin.tells_characteristics = false;
+            if self.pins.awaits_use(OneUse::Characteristics) || self.past.unsure.characteristics {
+                self.pins.put(Pin::Opaque, true);
+            }
+        }
+        self.learn_given_id(query, outcome);
+    }
+
+    /// Whether a connection tells what SET TRANSACTION announces.
+    fn tells(&self, connection: &Connection) -> bool {
+        connection.origin.tells_characteristics
+            || self.state.variable(TRANSACTION_INFO).is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
     }
 }
 

@@ -107,7 +107,7 @@ impl Session {
     ) {
         let (statement, body) = (&*query.statement, &query.body);
         self.belief.past.found_rows_given = false;
-        let in_code = self.counts_in_code(query);
+        let in_code = self.here.counts_in_code(query);
         if !self.belief.has_insert_id_on(connection.origin.insert_id)
             && self.needs_insert_id(connection.origin.insert_id, query)
         {
@@ -135,7 +135,7 @@ impl Session {
         if needs_messages && !self.has_messages_on(&connection.origin) {
             let is_own = self.belief.past.signal.is_some() && self.belief.past.has_messages();
             (connection.origin.messages, connection.origin.stands_in) = (self.messages_mark(), !is_own);
-            for text in self.messages_again(connection, query) {
+            for text in self.belief.messages_again(connection, query) {
                 out.command(connection, Command::Query, text.as_bytes(), Purpose::Signal, Expect::Results);
             }
         }
@@ -150,7 +150,7 @@ impl Session {
     /// session's own on a connection that has another one; so must those of a pinned session.
     fn needs_insert_id(&self, on_connection: Option<u64>, query: &Query<'_>) -> bool {
         let statement = &query.statement;
-        let keeps = !self.belief.pins.is_empty() || !self.facts().autocommit;
+        let keeps = !self.belief.pins.is_empty() || !self.belief.facts().autocommit;
         // The catalog has to be read again before it tells the effects of views and triggers.
         let may_hide = || statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
         statement.asks.contains(Asks::LAST_INSERT_ID)

@@ -16,18 +16,6 @@ use route::Pin;
 use route::state::{OF_SCHEMA, has_default};
 
 impl Session {
-    /// Whether a statement may define routines, views or triggers.
-    pub(super) fn defines_code(&self, query: &Query<'_>) -> bool {
-        const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
-        let statement = &*query.statement;
-        if statement.kind != Kind::Definition && (statement.parts <= 1 || statement.access.only_reads()) {
-            return false;
-        }
-        let Some(text) = query.text() else { return true };
-        let text = text.bytes.to_ascii_lowercase();
-        CODE.iter().any(|word| memchr::memmem::find(&text, word).is_some())
-    }
-
     /// Pins that the statement begins and ends, and the state that it sets.
     pub(super) fn learn_effects(
         &mut self,
@@ -246,4 +234,16 @@ fn pins_from_now_on(effect: &Effect) -> bool {
             | Effect::CalcFoundRows
             | Effect::CountsConnection
     )
+}
+
+/// Whether a statement may define routines, views or triggers.
+pub(super) fn defines_code(query: &Query<'_>) -> bool {
+    const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
+    let statement = &*query.statement;
+    if statement.kind != Kind::Definition && (statement.parts <= 1 || statement.access.only_reads()) {
+        return false;
+    }
+    let Some(text) = query.text() else { return true };
+    let text = text.bytes.to_ascii_lowercase();
+    CODE.iter().any(|word| memchr::memmem::find(&text, word).is_some())
 }

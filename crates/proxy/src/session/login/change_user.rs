@@ -62,7 +62,7 @@ impl Session {
         };
         // The character sets are the server's own then, not those of the login.
         self.begin_anew(0, schema.as_deref()).await;
-        self.belief.status = self.status_at_rest();
+        self.belief.status = self.belief.status_at_rest();
         tokio::time::sleep(REFUSED_CHANGE_PAUSE).await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         Ok(answered)
@@ -116,7 +116,7 @@ impl Session {
             self.env.handle.set_login(self.who.shown(&self.env.listener));
             return Err(refuse(&mut self.client.stream, proven.finish, &refusal).await);
         }
-        self.belief.status = self.status_at_rest();
+        self.belief.status = self.belief.status_at_rest();
         self.accept(proven).await
     }
 }

@@ -12,7 +12,6 @@ use facts::positions::Positions;
 use facts::view::{Health, ServerId, ServerView, View};
 
 use super::Session;
-use super::belief::Belief;
 use super::cluster_session::ClusterSession;
 use crate::shared::Moment;
 use route::{Demand, Near, Needs, OwnWrites, Route, SharedWrites, Target};
@@ -140,14 +139,5 @@ impl ClusterSession {
     /// The bound on lag, as it is held against these lags.
     pub(super) fn near<'a>(&'a self, demand: &Demand, lags: Option<&'a Lags>) -> Option<Near<'a>> {
         Some(Near { max_lag: demand.max_lag?, lags: lags?, bounds: &self.cluster.lag_bounds })
-    }
-}
-
-impl Belief {
-    /// Whether the session's schema is one whose tables tell of one server.
-    pub(super) fn is_in_system_schema(&self) -> bool {
-        const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
-        let is_system = |schema: &str| SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema));
-        self.state.schema().is_some_and(is_system)
     }
 }

@@ -28,7 +28,7 @@ impl Session {
     }
 
     fn facts_for_route(&self, query: &Query<'_>, fill: Option<&Fill>) -> Facts {
-        let StateFacts { autocommit, reads_only, .. } = self.belief.facts();
+        let StateFacts { autocommit, reads_only, in_system_schema, .. } = self.belief.facts();
         let identity = &self.who.identity;
         Facts {
             pinned: self.here.held.is_some(),
@@ -38,7 +38,7 @@ impl Session {
             will_pin: query.will_pin(),
             consistency: identity.consistency,
             has_primary: self.here.cluster.primary().is_some(),
-            in_system_schema: self.belief.is_in_system_schema(),
+            in_system_schema,
             may_write: self.here.may_write_unseen(query),
             cache: self.here.cache_promise(query, fill),
         }

@@ -26,6 +26,8 @@ pub struct StateFacts {
     pub schema_hash: u64,
     /// Whether names without a schema may be those of tables that list connections.
     pub in_schema_of_ids: bool,
+    /// Whether the tables of the schema tell of one server.
+    pub in_system_schema: bool,
 }
 
 impl StateMap {
@@ -99,8 +101,15 @@ impl StateMap {
             null_is_last_id: self.null_is_last_id(catalog),
             schema_hash: schema_hash(self.schema.as_deref()),
             in_schema_of_ids: self.schema.as_deref().is_some_and(sql::connections::is_schema_of_ids),
+            in_system_schema: self.schema.as_deref().is_some_and(is_system_schema),
         }
     }
+}
+
+/// Whether a schema is one whose tables tell of one server.
+fn is_system_schema(schema: &str) -> bool {
+    const SCHEMAS: [&str; 4] = ["information_schema", "performance_schema", "mysql", "sys"];
+    SCHEMAS.iter().any(|name| name.eq_ignore_ascii_case(schema))
 }
 
 fn is_off(value: &str) -> bool {

@@ -73,7 +73,7 @@ impl Belief {
             () if query.opens_cursor => Err(Refusal::Command),
             () if statement.hint.is_some() => Err(Refusal::Hint),
             () if !matches!(query.body, Body::AsCame | Body::Execute(_)) => Err(Refusal::Rewritten),
-            () if self.is_in_system_schema() => Err(Refusal::ServerTables),
+            () if self.facts().in_system_schema => Err(Refusal::ServerTables),
             // Only the server knows what FOUND_ROWS() is behind it, and it is asked for nothing but SQL_CALC_FOUND_ROWS.
             () if !matches!(statement.found_rows, FoundRows::Rows { .. } | FoundRows::Aggregate | FoundRows::Uncut)
                 && !counts_found_rows(statement) =>

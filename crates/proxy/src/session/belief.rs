@@ -74,16 +74,18 @@ impl Belief {
     }
 
     /// The facts that follow from the state.
+    #[inline]
     pub(super) fn facts(&self) -> StateFacts {
-        let facts = self.facts.get();
-        if facts.fingerprint == self.state.fingerprint() { facts } else { self.renew_facts() }
+        if self.facts.get().fingerprint != self.state.fingerprint() {
+            self.renew_facts();
+        }
+        self.facts.get()
     }
 
-    pub(super) fn renew_facts(&self) -> StateFacts {
+    #[cold]
+    pub(super) fn renew_facts(&self) {
         let Dialect { family, version, .. } = self.facts.get().dialect;
-        let facts = self.state.facts(&self.catalog, family, version);
-        self.facts.set(facts);
-        facts
+        self.facts.set(self.state.facts(&self.catalog, family, version));
     }
 
     /// A session whose schema was dropped by another one is still in it, as on a server, which looks for it with each

@@ -99,6 +99,7 @@ impl ClusterSession {
     }
 
     /// The data that a read must find, wherever it goes.
+    #[inline]
     pub(super) fn needs_of<'a>(
         &'a self,
         demand: &Demand,

@@ -3,7 +3,7 @@
 //! Source: MariaDB's documentation "COM_STMT_EXECUTE".
 
 use crate::codec::{Malformed, Reader};
-use crate::command::Execute;
+use crate::command::{BulkExecute, Execute};
 
 /// Bit of a type's second byte: the number has no sign.
 const UNSIGNED: u8 = 0x80;
@@ -27,7 +27,8 @@ pub enum Value<'a> {
     DateTime(Date, Time),
     /// A time, or a span of time; true if it is negative.
     Time(bool, Time),
-    /// A type that servers do not understand alike.
+    /// A value that is not known here: MariaDB reads NULL for parameters of some types, of which no bytes are sent, and MySQL
+    /// refuses them; or it was sent ahead of the execution.
     Other,
 }
 
@@ -62,19 +63,74 @@ impl<'a> Execute<'a> {
     /// # Errors
     /// Types or values are cut off.
     pub fn parameters(&self, types: &[u8], count: u16, named: bool) -> Result<Vec<Value<'a>>, Malformed> {
+        self.parameters_but(types, count, named, |_| false)
+    }
+
+    /// The same of an execution for which COM_STMT_SEND_LONG_DATA has sent some values `ahead`: those are [`Value::Other`].
+    ///
+    /// # Errors
+    /// Types or values are cut off.
+    pub fn parameters_but(
+        &self,
+        types: &[u8],
+        count: u16,
+        named: bool,
+        ahead: impl Fn(u16) -> bool,
+    ) -> Result<Vec<Value<'a>>, Malformed> {
         let mut types = Reader::new(types);
         let mut values = Reader::new(self.values);
         let mut read = Vec::with_capacity(usize::from(count));
-        for at in 0..usize::from(count) {
+        for at in 0..count {
             let kind = types.u8("parameter type")?;
             let unsigned = types.u8("parameter type")? & UNSIGNED != 0;
             if named {
                 types.lenenc_bytes("parameter name")?;
             }
-            let is_null = self.null_bitmap.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1);
-            read.push(if is_null { Value::Null } else { value(&mut values, kind, unsigned)? });
+            let is_null = self.null_bitmap.get(usize::from(at / 8)).is_some_and(|byte| byte >> (at % 8) & 1 == 1);
+            read.push(match () {
+                () if ahead(at) => Value::Other,
+                () if is_null => Value::Null,
+                () => value(&mut values, kind, unsigned)?,
+            });
         }
         Ok(read)
+    }
+}
+
+/// A value in a row of a bulk execution (MariaDB).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BulkValue<'a> {
+    /// A value, or NULL.
+    Value(Value<'a>),
+    /// The default of the column.
+    Default,
+    /// The column keeps the value that it has.
+    Ignore,
+}
+
+impl<'a> BulkExecute<'a> {
+    /// Shows each value of each row to `see`, in order, and gives the number of rows. The types are those that came with this
+    /// execution, or with an earlier one.
+    ///
+    /// # Errors
+    /// Types or rows are cut off, or an indicator is not known.
+    pub fn see_rows(&self, types: &[u8], mut see: impl FnMut(BulkValue<'a>)) -> Result<u64, Malformed> {
+        let mut rows = Reader::new(self.rows);
+        let mut count = 0;
+        while !rows.is_empty() && !types.is_empty() {
+            for kind in types.chunks(2) {
+                let &[kind, flags] = kind else { return Err(Malformed("parameter type")) };
+                see(match rows.u8("indicator")? {
+                    0 => BulkValue::Value(value(&mut rows, kind, flags & UNSIGNED != 0)?),
+                    1 => BulkValue::Value(Value::Null),
+                    2 => BulkValue::Default,
+                    3 => BulkValue::Ignore,
+                    _ => return Err(Malformed("indicator")),
+                });
+            }
+            count += 1;
+        }
+        Ok(count)
     }
 }
 
@@ -90,20 +146,19 @@ fn value<'a>(reader: &mut Reader<'a>, kind: u8, unsigned: bool) -> Result<Value<
         0x05 => Value::Double(f64::from_bits(reader.u64(what)?)),
         0x06 => Value::Null,
         0x00 | 0xf6 => Value::Decimal(reader.lenenc_bytes(what)?),
-        0x0f | 0xf5 | 0xf9..=0xfe => Value::Bytes(reader.lenenc_bytes(what)?),
-        0x0a | 0x07 | 0x0c => {
+        0x0f | 0xf2 | 0xf5 | 0xf9..=0xfe => Value::Bytes(reader.lenenc_bytes(what)?),
+        0x0a | 0x0e | 0x07 | 0x0c => {
             let length = usize::from(reader.u8(what)?);
             let (date, time) = date_time(reader.bytes(length, what)?)?;
-            if kind == 0x0a { Value::Date(date) } else { Value::DateTime(date, time) }
+            if matches!(kind, 0x0a | 0x0e) { Value::Date(date) } else { Value::DateTime(date, time) }
         }
         0x0b => {
             let length = usize::from(reader.u8(what)?);
             let (negative, time) = span(reader.bytes(length, what)?)?;
             Value::Time(negative, time)
         }
-        // MariaDB reads INT24 and YEAR as NULL; of others the length differs between versions.
-        0x09 => reader.u32(what).map(|_| Value::Other)?,
-        0x0d => reader.u16(what).map(|_| Value::Other)?,
+        // INT24, YEAR, BIT, GEOMETRY: MariaDB 10.11 takes no bytes for them and uses NULL; MySQL 9.7 refuses them.
+        0x09 | 0x0d | 0x10 | 0xff => Value::Other,
         _ => return Err(Malformed("parameter of an unknown type")),
     })
 }
@@ -171,7 +226,50 @@ mod tests {
             assert!(parse(0, &types, &values[..cut]).is_err(), "{cut}");
         }
         assert_eq!(parse(0b10, &[1, 0, 8, 0, 1, 0], &[1, 2]).unwrap(), ["Int(1)", "Null", "Int(2)"]);
-        assert!(parse(0, &[0x10, 0], &[0]).is_err());
+        assert!(parse(0, &[0x13, 0], &[0]).is_err());
+    }
+
+    #[test]
+    fn types_that_no_server_takes_a_value_of_have_no_bytes() {
+        for kind in [0x09, 0x0d, 0x10, 0xff] {
+            assert_eq!(parse(0, &[kind, 0, 1, 0], &[7, 9]).unwrap(), ["Other", "Int(7)"], "{kind}");
+        }
+    }
+
+    #[test]
+    fn values_that_were_sent_ahead_are_not_there() {
+        let payload = [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 0, 0xfc, 0, 1, 0, 5, 6];
+        let execute = Execute::parse(&payload, 3, Capabilities::empty()).unwrap();
+        let read = execute.parameters_but(execute.types.unwrap(), 3, false, |at| at == 1).unwrap();
+        assert_eq!(read, [Value::Int(5), Value::Other, Value::Int(6)]);
+    }
+
+    #[test]
+    fn rows_of_a_bulk_execution_are_seen_in_order() {
+        let types = [1, 0, 0xfd, 0];
+        let rows = [0, 5, 0, 2, b'i', b't', 1, 2, 3, 0, 0];
+        let bulk = BulkExecute { statement: 1, flags: 0, types: None, rows: &rows };
+        let mut seen = Vec::new();
+        assert_eq!(bulk.see_rows(&types, |value| seen.push(value)), Ok(3));
+        let value = BulkValue::Value;
+        assert_eq!(
+            seen,
+            [
+                value(Value::Int(5)),
+                value(Value::Bytes(b"it")),
+                value(Value::Null),
+                BulkValue::Default,
+                BulkValue::Ignore,
+                value(Value::Bytes(b""))
+            ]
+        );
+        for cut in [1, 2, 3, 4, 5, 7, 9, 10] {
+            let bulk = BulkExecute { rows: &rows[..cut], ..bulk };
+            assert!(bulk.see_rows(&types, |_| {}).is_err(), "{cut}");
+        }
+        let wrong = BulkExecute { rows: &[4, 5], ..bulk };
+        assert!(wrong.see_rows(&types, |_| {}).is_err() && wrong.see_rows(&[1], |_| {}).is_err());
+        assert_eq!(wrong.see_rows(&[], |_| {}), Ok(0));
     }
 
     #[test]

@@ -181,11 +181,15 @@ pub struct Query {
     pub rewritten: bool,
     /// The values of its parameters, if a sink wants texts, and it has any that are known.
     pub params: Option<Box<Params>>,
+    /// Rows of values of a bulk execution, if it is one and they can be read.
+    pub bulk_rows: Option<u64>,
 }
 
 /// The values of an execution's parameters, up to [`TEXT_BYTES_MAX`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Params {
+    /// Values in each row of a bulk execution; 0 if it is none.
+    per_row: u16,
     /// The values, in order.
     values: Vec<Param>,
     /// There are more, or the last one goes on.
@@ -204,9 +208,32 @@ pub enum Param {
     Float(f64),
     /// All others, as a text of SQL has them.
     Bytes(Box<[u8]>),
+    /// A value that was sent ahead of the execution, of which only the beginning is known.
+    Long {
+        /// All its bytes.
+        bytes: u64,
+        /// The first of them.
+        begin: Box<[u8]>,
+    },
+    /// The default of its column.
+    Default,
+    /// Its column keeps its value.
+    Ignore,
 }
 
 impl Params {
+    /// The values of a bulk execution, with so many in each row.
+    #[must_use]
+    pub fn of_rows(per_row: u16) -> Params {
+        Params { per_row, ..Params::default() }
+    }
+
+    /// Whether one more value may be taken.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.cut
+    }
+
     /// Takes one more value, as far as there is room.
     pub fn push(&mut self, mut value: Param) {
         let left = TEXT_BYTES_MAX.checked_sub(self.bytes + size_of::<Param>());
@@ -214,7 +241,7 @@ impl Params {
             self.cut = true;
             return;
         };
-        if let Param::Bytes(bytes) = &mut value {
+        if let Param::Bytes(bytes) | Param::Long { begin: bytes, .. } = &mut value {
             self.cut = bytes.len() > left;
             if self.cut {
                 *bytes = bytes.get(..left).unwrap_or_default().into();
@@ -228,6 +255,11 @@ impl Params {
     /// The values.
     pub(crate) fn values(&self) -> &[Param] {
         &self.values
+    }
+
+    /// Values in each row of a bulk execution; `None` if it is none.
+    pub(crate) fn per_row(&self) -> Option<usize> {
+        (self.per_row != 0).then(|| self.per_row.into())
     }
 
     /// Whether there are more, or the last one goes on.

@@ -66,6 +66,8 @@ struct QueryFields<'a> {
     params: Option<Vec<ShownParam<'a>>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     params_cut: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bulk_rows: Option<u64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     rewritten: bool,
     answered_by: &'static str,
@@ -213,6 +215,7 @@ fn query_fields<'a>(session: u32, query: &'a Query, shows: Shows<'_>) -> Fields<
         text_cut,
         params: params.map(|params| shows.params(params)),
         params_cut: params.is_some_and(Params::is_cut),
+        bulk_rows: query.bulk_rows,
         rewritten: query.rewritten,
         answered_by,
         server,

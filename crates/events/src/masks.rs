@@ -86,6 +86,14 @@ impl Masks {
     /// An expression may be written for numbers, too.
     fn masked_param(&self, value: Value) -> Value {
         match value {
+            // A row of a bulk execution; a value that was sent ahead.
+            Value::Array(row) => row.into_iter().map(|value| self.masked_param(value)).collect(),
+            Value::Object(mut long) => {
+                if let Some(Value::String(begin)) = long.get_mut("begin") {
+                    *begin = self.without(std::mem::take(begin));
+                }
+                Value::Object(long)
+            }
             Value::String(text) => self.without(text).into(),
             Value::Number(number) => {
                 let text = number.to_string();
@@ -174,6 +182,9 @@ mod tests {
         assert_eq!(masked(&[], &["error.text", "error.code"], line).matches("***").count(), 2);
         let params = "{\"v\":1,\"params\":[41111111,7,null,\"is 4111-1111\"]}\n";
         assert_eq!(masked(&["[0-9]{4}-?[0-9]{4}"], &[], params), "{\"v\":1,\"params\":[\"***\",7,null,\"is ***\"]}\n");
+        let rows = "{\"params\":[[1,\"is 4111-1111\"],[{\"begin\":\"4111-1111\",\"bytes\":4111},{\"indicator\":\"default\"}]]}\n";
+        let masked_rows = rows.replace("4111-1111", "***");
+        assert_eq!(masked(&["[0-9]{4}-?[0-9]{4}"], &[], rows), masked_rows);
         assert_eq!(masked(&[], &["params"], params), "{\"v\":1,\"params\":\"***\"}\n");
         assert_eq!(masked(&["app"], &[], line), line, "names are masked as fields");
         let tags = "{\"tags\":{\"route\":\"/users/4711\"}}\n";

@@ -73,6 +73,10 @@ impl Hasher {
             Param::Int(number) => self.tag(number.to_string().as_bytes()),
             Param::Float(number) => self.tag(number.to_string().as_bytes()),
             Param::Bytes(bytes) => self.tag(bytes),
+            // The hash of its beginning would be that of another value.
+            Param::Long { bytes, .. } => return ShownParam::Long { bytes: *bytes, begin: None },
+            Param::Default => return DEFAULT,
+            Param::Ignore => return IGNORE,
         };
         ShownParam::Text(hashed.into())
     }
@@ -86,7 +90,19 @@ pub(crate) enum ShownParam<'a> {
     Int(i128),
     Float(f64),
     Text(Cow<'a, str>),
+    Long {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        begin: Option<Cow<'a, str>>,
+        bytes: u64,
+    },
+    Indicator {
+        indicator: &'static str,
+    },
+    Row(Vec<ShownParam<'a>>),
 }
+
+const DEFAULT: ShownParam<'static> = ShownParam::Indicator { indicator: "default" };
+const IGNORE: ShownParam<'static> = ShownParam::Indicator { indicator: "ignore" };
 
 /// The part of a client's text that stands in a line.
 #[derive(Clone, Copy, Default)]
@@ -119,8 +135,17 @@ impl Shows<'_> {
             (Shows::Text, Param::Int(number)) => ShownParam::Int(*number),
             (Shows::Text, Param::Float(number)) => ShownParam::Float(*number),
             (Shows::Text, Param::Bytes(bytes)) => ShownParam::Text(String::from_utf8_lossy(bytes)),
+            (Shows::Text, Param::Long { bytes, begin }) => {
+                ShownParam::Long { bytes: *bytes, begin: Some(String::from_utf8_lossy(begin)) }
+            }
+            (Shows::Text, Param::Default) => DEFAULT,
+            (Shows::Text, Param::Ignore) => IGNORE,
         };
-        params.values().iter().map(shown).collect()
+        let row = |values: &'p [Param]| values.iter().map(shown).collect::<Vec<_>>();
+        match params.per_row() {
+            Some(per_row) => params.values().chunks(per_row).map(|values| ShownParam::Row(row(values))).collect(),
+            None => row(params.values()),
+        }
     }
 
     /// Whether messages of servers are shown, which may quote literals.

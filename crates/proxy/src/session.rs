@@ -31,6 +31,7 @@ mod killed;
 mod learn;
 mod local;
 mod login;
+mod long_data;
 mod long_text;
 mod lost;
 mod moving;

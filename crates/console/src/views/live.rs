@@ -150,6 +150,7 @@ pub(super) const VIEWS: &[View] = &[
             int("bytes_in"),
             int("bytes_out"),
             text("gtid"),
+            int("bulk_rows"),
         ],
         needs: &[],
         rows: Rows::Of(events),
@@ -349,5 +350,6 @@ fn event_row(event: &Json) -> Row {
         number("bytes_in"),
         number("bytes_out"),
         text("gtid"),
+        number("bulk_rows"),
     ]
 }

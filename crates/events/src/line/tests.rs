@@ -57,6 +57,7 @@ fn query() -> Query {
         pins: ["transaction"].into(),
         rewritten: false,
         params: None,
+        bulk_rows: None,
     }
 }
 
@@ -114,6 +115,19 @@ fn parameters_stand_where_literals_may() {
     let password = Text { bytes: b"SET PASSWORD = ?"[..].into(), ..query().text.unwrap() };
     let event = Query { text: Some(password), ..executed(&params) };
     assert!(!written(Body::Query(event), Shows::Hashed(&hasher)).contains("params"));
+
+    let mut ahead = Params::default();
+    ahead.push(Param::Long { bytes: 5_000, begin: b"Zecret9"[..].into() });
+    assert_eq!(of(&ahead, Shows::Text)["params"], serde_json::json!([{"bytes": 5_000, "begin": "Zecret9"}]));
+    assert_eq!(of(&ahead, Shows::Hashed(&hasher))["params"], serde_json::json!([{"bytes": 5_000}]));
+    let mut bulk = Params::of_rows(2);
+    for value in [Param::Int(1), Param::Default, Param::Bytes(b"Zecret9"[..].into()), Param::Ignore, Param::Int(3)] {
+        bulk.push(value);
+    }
+    let (default, ignore) = (serde_json::json!({"indicator": "default"}), serde_json::json!({"indicator": "ignore"}));
+    assert_eq!(of(&bulk, Shows::Text)["params"], serde_json::json!([[1, default], ["Zecret9", ignore], [3]]));
+    let hashed_bulk = of(&bulk, Shows::Hashed(&hasher));
+    assert_eq!(hashed_bulk["params"][1], serde_json::json!([hash, ignore]));
 
     let mut long = Params::default();
     long.push(Param::Bytes(vec![b'x'; TEXT_BYTES_MAX].into()));

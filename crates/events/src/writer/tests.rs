@@ -48,6 +48,7 @@ fn event(session: u32) -> Event {
             pins: Box::default(),
             rewritten: false,
             params: None,
+            bulk_rows: None,
         }),
     }
 }

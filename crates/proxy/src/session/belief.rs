@@ -15,6 +15,7 @@ use wire::Status;
 
 use super::diagnostics::past::Past;
 use super::idle::IdleLimits;
+use super::long_data::LongData;
 use super::packet_limit::PacketLimit;
 use super::statements::{ClientStatements, PackedStatements};
 use super::tracking::ClientTracking;
@@ -39,6 +40,8 @@ pub(super) struct Belief {
     pub status: Status,
     /// The prepared statements.
     pub statements: ClientStatements,
+    /// The values that were sent ahead for them.
+    pub long_data: LongData,
     /// The part of session tracking that the client wants to hear.
     pub tracking: ClientTracking,
     /// The results of the last statement that a later one may ask for.
@@ -65,6 +68,7 @@ impl Belief {
             catalog,
             status: Status::AUTOCOMMIT,
             statements: ClientStatements::default(),
+            long_data: LongData::default(),
             past: Past::default(),
             pins: Pins::default(),
             idle_limits: Cell::default(),
@@ -161,6 +165,8 @@ impl PackedBelief {
             facts: Cell::new(facts),
             status,
             statements: statements.unpack(),
+            // A session with long data is pinned, and never moves.
+            long_data: LongData::default(),
             tracking: self.tracking,
             past: self.past,
             pins: self.pins,

@@ -184,6 +184,7 @@ impl Session {
             bytes: text.bytes.get(..TEXT_BYTES_MAX).unwrap_or(text.bytes).into(),
             dialect: text.dialect,
         };
+        let (params, bulk_rows) = self.params(query, filter.texts);
         let body = Body::Query(events::Query {
             digest: self.named_digest(digest, query),
             text: text.map(cut_text),
@@ -214,7 +215,8 @@ impl Session {
             transaction: numbered.transaction,
             pins: self.belief.pins.words().collect(),
             rewritten: query.is_rewritten(self),
-            params: if filter.texts { self.params(query) } else { None },
+            params,
+            bulk_rows,
         });
         self.env.put_event(client.clone(), body);
     }

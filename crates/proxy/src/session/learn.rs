@@ -209,7 +209,7 @@ impl Session {
                 // The server has counted rows that no client may ever fetch.
                 self.belief.past.found_rows_unsure |= open;
                 if self.belief.pins.has(Pin::LongData) {
-                    self.belief.pins.long_data(*id, false);
+                    self.end_long_data(*id);
                 }
                 if query.statement.kind == Kind::Definition
                     && let Some(prepared) = query.prepared()
@@ -227,9 +227,9 @@ impl Session {
             }
             (Body::OfStatement(id), Command::StmtReset) => {
                 self.belief.pins.cursor(*id, false);
-                self.belief.pins.long_data(*id, false);
+                self.end_long_data(*id);
             }
-            (Body::OfStatement(id), Command::StmtSendLongData) => self.belief.pins.long_data(*id, true),
+            (Body::OfStatement(id), Command::StmtSendLongData) => self.learn_long_data(*id, query),
             _ => {}
         }
     }

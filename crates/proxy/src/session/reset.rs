@@ -15,6 +15,7 @@ use super::attempts::Attempts;
 use super::client::Request;
 use super::diagnostics::read_back::rows;
 use super::local::Answered;
+use super::long_data::LongData;
 use super::query::Query;
 use super::relay::{RelayError, hear};
 use super::write::write;
@@ -301,6 +302,7 @@ impl Belief {
     /// Prepared statements go, and what the last statement left.
     fn forget_statements(&mut self) {
         self.statements.clear();
+        self.long_data = LongData::default();
         let found_rows = self.past.found_rows;
         // Connections that others have not used since are marked with the numbers before.
         let messages = self.past.messages.wrapping_add(1);

@@ -156,7 +156,7 @@ impl Session {
             return;
         }
         self.belief.pins.cursor(id, false);
-        self.belief.pins.long_data(id, false);
+        self.end_long_data(id);
         self.env.show_pins(self.belief.pins.bits());
         let Some(mut held) = self.here.held.take() else { return };
         if let Some(server_id) = key.and_then(|key| {

@@ -8,6 +8,7 @@ mod kafka;
 mod order;
 mod otelcol;
 mod otlp;
+mod parameters;
 mod receiver;
 mod redaction;
 mod rules;

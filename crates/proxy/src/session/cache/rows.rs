@@ -55,7 +55,8 @@ impl Session {
             (None, _) => return None,
         };
         let named = capabilities.contains(Capabilities::QUERY_ATTRIBUTES);
-        execute.parameters(types, known.parameters, named).ok()
+        let ahead = |parameter| self.was_sent_ahead(known.id, parameter);
+        execute.parameters_but(types, known.parameters, named, ahead).ok()
     }
 }
 

@@ -3,32 +3,64 @@
 use std::sync::Arc;
 
 use events::{Param, Params};
-use wire::command::Command;
-use wire::parameters::{Date, Time, Value};
+use wire::command::{BulkExecute, Command};
+use wire::parameters::{BulkValue, Date, Time, Value};
 
 use super::super::Session;
 use super::super::count::Finished;
+use super::super::long_data::LongValue;
 use super::super::request::statement_id;
 
 impl Session {
-    /// The values of an execution's parameters. `None` if it has none, or if they are not known: parts of them were sent ahead
-    /// of it.
-    pub(super) fn params(&self, query: &impl Finished) -> Option<Box<Params>> {
-        let (command, arguments) = query.request().payload().split_first()?;
-        if *command != Command::StmtExecute.byte() {
-            return None;
+    /// The values of an execution's parameters, and how many rows of them there are in a bulk execution. No values if the
+    /// execution has none, if they are not known, or if nobody wants them.
+    pub(super) fn params(&self, query: &impl Finished, wanted: bool) -> (Option<Box<Params>>, Option<u64>) {
+        let Some((command, arguments)) = query.request().payload().split_first() else { return (None, None) };
+        match Command::from_byte(*command) {
+            Some(Command::StmtExecute) if wanted => (self.params_of_one(query, arguments), None),
+            Some(Command::StmtBulkExecute) => self.params_of_bulk(arguments, wanted),
+            _ => (None, None),
         }
-        let id = statement_id(arguments)?;
-        if self.belief.pins.has_long_data(id) {
-            return None;
-        }
+    }
+
+    fn params_of_one(&self, query: &impl Finished, arguments: &[u8]) -> Option<Box<Params>> {
+        let id = self.belief.statements.find(statement_id(arguments)?)?.id;
+        let ahead = match self.belief.pins.has_long_data(id) {
+            true => self.belief.long_data.of(id)?,
+            false => &[],
+        };
         let values = self.parameters_of(id, query.request())?;
         if values.is_empty() {
             return None;
         }
         let mut params = Params::default();
-        values.iter().for_each(|value| params.push(shown(value)));
+        for (at, value) in values.iter().enumerate() {
+            let sent_ahead = ahead.iter().find(|ahead| usize::from(ahead.parameter) == at);
+            params.push(sent_ahead.map_or_else(|| shown(value), long));
+        }
         Some(Box::new(params))
+    }
+
+    fn params_of_bulk(&self, arguments: &[u8], wanted: bool) -> (Option<Box<Params>>, Option<u64>) {
+        let known = statement_id(arguments).and_then(|id| self.belief.statements.find(id));
+        let Some(known) = known else { return (None, None) };
+        let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) else { return (None, None) };
+        let remembered = || known.types.as_ref().filter(|(of, _)| *of == u64::from(known.parameters));
+        let types = bulk.types.or_else(|| remembered().map(|(_, types)| &**types));
+        let mut params = Params::of_rows(known.parameters);
+        let see = |value: BulkValue<'_>| {
+            if wanted && params.has_room() {
+                params.push(match value {
+                    BulkValue::Value(value) => shown(&value),
+                    BulkValue::Default => Param::Default,
+                    BulkValue::Ignore => Param::Ignore,
+                });
+            }
+        };
+        match types.map(|types| bulk.see_rows(types, see)) {
+            Some(Ok(rows)) => (wanted.then(|| Box::new(params)), Some(rows)),
+            Some(Err(_)) | None => (None, None),
+        }
     }
 
     /// The account of the servers that the client is, as far as they may be read.
@@ -36,6 +68,16 @@ impl Session {
         let accounts = self.here.cluster.shared.published.accounts.load();
         let account = accounts.find(&self.who.identity.user, self.env.handle.client_ip())?;
         Some(format!("{}@{}", account.user, account.host).into())
+    }
+}
+
+/// A value that was sent ahead: all of it is known only if it is short.
+fn long(value: &LongValue) -> Param {
+    let begin = value.begin.as_slice().into();
+    if value.bytes == value.begin.len() as u64 {
+        Param::Bytes(begin)
+    } else {
+        Param::Long { bytes: value.bytes, begin }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use history::{DigestKey, Limits, Range, RegressionKind, Regressions};
-use stats::digests::{DigestRow, Order, merge};
+use stats::digests::{DigestRow, Order, merge_by_cluster};
 
 use crate::digests::ask_digests;
 use crate::explain::{Explain, KeptPlan};
@@ -26,66 +26,76 @@ const FAILED_S: u64 = 1800;
 /// Digests whose last tries are remembered.
 const TRIED_MAX: usize = 1_000;
 
-/// Explains digests, one in `every`, until the process ends.
+/// Explains digests, one of each cluster in `every`, until the process ends.
 pub(crate) async fn run(shared: Arc<Shared>, every: Duration) {
-    let mut watch = Watch { shared, tried: HashMap::new(), trouble: String::new() };
+    let mut watch = Watch { shared, tried: HashMap::new(), trouble: HashMap::new() };
     loop {
         tokio::time::sleep(every).await;
-        match watch.look(now_s()).await {
-            Ok(true) if !watch.trouble.is_empty() => {
-                tracing::info!("plans of digests are explained again");
-                watch.trouble.clear();
-            }
-            Ok(_) => {}
-            Err(words) if words == watch.trouble => {}
-            Err(words) => {
-                tracing::warn!(reason = words, "the plan of a digest could not be looked at");
-                watch.trouble = words;
-            }
+        let clusters: Vec<Arc<str>> = watch.shared.clusters().keys().cloned().collect();
+        watch.trouble.retain(|cluster, _| clusters.contains(cluster));
+        for cluster in clusters {
+            let looked = watch.look(&cluster, now_s()).await;
+            watch.report(cluster, looked);
         }
     }
 }
 
 struct Watch {
     shared: Arc<Shared>,
-    /// When digests were tried last.
-    tried: HashMap<DigestKey, u64>,
-    /// The words of the last failure.
-    trouble: String,
+    /// When digests of clusters were tried last.
+    tried: HashMap<(Arc<str>, DigestKey), u64>,
+    /// The words of the last failure of each cluster.
+    trouble: HashMap<Arc<str>, String>,
 }
 
 impl Watch {
-    /// Has a replica explain one digest; gives whether there was one.
-    async fn look(&mut self, now_s: u64) -> Result<bool, String> {
+    /// Has a replica of a cluster explain one of its digests; gives whether there was one.
+    async fn look(&mut self, cluster: &Arc<str>, now_s: u64) -> Result<bool, String> {
         let shared = self.shared.clone();
         let (Some(keeper), Some(explainer)) = (shared.history.get(), &shared.explainer) else { return Ok(false) };
-        // Digests are counted for all clusters together.
-        let clusters = shared.clusters();
-        let Some(cluster) = clusters.keys().next().filter(|_| clusters.len() == 1) else { return Ok(false) };
         let grown = keeper.grown().await?;
         let history = keeper.history();
+        let name = cluster.clone();
         let read = move || {
             let hour_ago_s = now_s.saturating_sub(SINCE_S);
             let marks = history.marks(Range { from_s: hour_ago_s, until_s: now_s + 1 }, 1)?;
             let since_s = marks.first().map_or(hour_ago_s, |mark| mark.at_s);
-            Ok((history.regressions(since_s, &grown, LIMITS)?, history.plan_times()?))
+            Ok((history.regressions(since_s, &grown, LIMITS)?, history.plan_times(&name)?))
         };
         let read = tokio::task::spawn_blocking(read).await.map_err(|error| error.to_string())?;
         let (found, seen) = read.map_err(|error: history::HistoryError| error.to_string())?;
         let seen: HashMap<DigestKey, u64> = seen.into_iter().collect();
-        let report = merge(ask_digests(&*shared.digests, false).await, Order::Time);
-        let chosen = choose(&found, &report.rows, &seen, &self.tried, now_s);
+        let mut report = merge_by_cluster(ask_digests(&*shared.digests, false).await, Order::Time);
+        report.rows.retain(|row| row.name.cluster == *cluster);
+        let tried = |key: &DigestKey| self.tried.get(&(cluster.clone(), key.clone())).copied();
+        let chosen = choose(&found, &report.rows, &seen, tried, now_s);
         let Some((row, sample)) = chosen.and_then(|row| Some((row, row.sample.clone()?))) else { return Ok(false) };
         if self.tried.len() >= TRIED_MAX {
             self.tried.clear();
         }
-        self.tried.insert(key_of(row), now_s);
+        self.tried.insert((cluster.clone(), key_of(row)), now_s);
         let (user, schema) = (row.name.user.to_string(), row.name.schema.to_string());
         let wanted = Explain { cluster: cluster.to_string(), server: None, schema: schema.clone(), sample };
         let plan = explainer.explain(wanted).await?;
         let digest = (row.name.hash, user, schema);
         shared.keep_plan(KeptPlan { digest, cluster: cluster.to_string(), at: SystemTime::now(), plan });
         Ok(true)
+    }
+
+    /// Writes into the log that a cluster cannot explain, or can again; nothing if it is as it was.
+    fn report(&mut self, cluster: Arc<str>, looked: Result<bool, String>) {
+        match looked {
+            Ok(true) if self.trouble.remove(&cluster).is_some() => {
+                tracing::info!(cluster = &*cluster, "plans of digests are explained again");
+            }
+            Ok(_) => {}
+            Err(words) => {
+                if self.trouble.get(&cluster) != Some(&words) {
+                    tracing::warn!(cluster = &*cluster, reason = words, "the plan of a digest could not be looked at");
+                    self.trouble.insert(cluster, words);
+                }
+            }
+        }
     }
 }
 
@@ -94,12 +104,12 @@ fn choose<'r>(
     found: &Regressions,
     rows: &'r [DigestRow],
     seen: &HashMap<DigestKey, u64>,
-    tried: &HashMap<DigestKey, u64>,
+    tried: impl Fn(&DigestKey) -> Option<u64>,
     now_s: u64,
 ) -> Option<&'r DigestRow> {
     let may_try = |key: &DigestKey| {
         let failed = |tried: &u64| seen.get(key).is_none_or(|seen| seen < tried);
-        tried.get(key).filter(|tried| failed(tried)).is_none_or(|tried| tried + FAILED_S <= now_s)
+        tried(key).filter(|tried| failed(tried)).is_none_or(|tried| tried + FAILED_S <= now_s)
     };
     let is_due = |key: &DigestKey, since_s: u64, again_s: u64| {
         seen.get(key).is_none_or(|seen| *seen <= since_s || seen + again_s <= now_s)
@@ -136,7 +146,13 @@ mod tests {
     const NOW_S: u64 = 1_800_000_000;
 
     fn row(hash: u64, sampled: bool) -> DigestRow {
-        let name = DigestName { hash, text: "SELECT ?".into(), user: "app".into(), schema: "shop".into() };
+        let name = DigestName {
+            hash,
+            text: "SELECT ?".into(),
+            user: "app".into(),
+            schema: "shop".into(),
+            cluster: "main".into(),
+        };
         DigestRow {
             name: Arc::new(name),
             figures: DigestFigures::default(),
@@ -175,8 +191,11 @@ mod tests {
         ];
         let found = Regressions { after: (NOW_S - 300, NOW_S), digests, ..Regressions::default() };
         let chosen = |seen: &[(u64, u64)], tried: &[(u64, u64)]| {
-            let map = |of: &[(u64, u64)]| of.iter().map(|(hash, ago_s)| (key(*hash), NOW_S - ago_s)).collect();
-            choose(&found, &rows, &map(seen), &map(tried), NOW_S).map(|row| row.name.hash)
+            let map = |of: &[(u64, u64)]| -> HashMap<DigestKey, u64> {
+                of.iter().map(|(hash, ago_s)| (key(*hash), NOW_S - ago_s)).collect()
+            };
+            let tried = map(tried);
+            choose(&found, &rows, &map(seen), |key| tried.get(key).copied(), NOW_S).map(|row| row.name.hash)
         };
         assert_eq!(chosen(&[], &[]), Some(2), "one without a sample cannot be explained, and errors are no plan");
         assert_eq!(chosen(&[(2, 400)], &[]), Some(2), "it was seen before it changed");

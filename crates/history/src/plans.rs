@@ -90,11 +90,12 @@ pub(crate) fn keep(connection: &Connection, now_s: u64, seen: &SeenPlan) -> rusq
     Ok(())
 }
 
-/// The plan of a digest since a moment, if it was seen since.
+/// The plan of a digest since a moment, if it was seen since. Of several clusters it is the one whose plan is another one than
+/// before, or else the one that was explained last.
 pub(crate) fn change(connection: &Connection, key: &DigestKey, since_s: u64) -> rusqlite::Result<Option<PlanChange>> {
     let mut statement = connection.prepare_cached(
         "SELECT hash, cluster, server, first_at, last_at, plan FROM plans WHERE digest = ? AND user = ? AND schema = ? \
-         ORDER BY id DESC LIMIT 2",
+         ORDER BY id DESC",
     )?;
     let rows = statement.query_map(params![key.0, key.1, key.2], |row| {
         Ok(KeptPlan {
@@ -106,27 +107,41 @@ pub(crate) fn change(connection: &Connection, key: &DigestKey, since_s: u64) -> 
             plan: row.get(5)?,
         })
     })?;
-    let mut rows = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter();
-    // The second of the moment itself belongs to the time before: a plan that was seen then says nothing of the time since.
-    let Some(after) = rows.next().filter(|newest| newest.last_s > since_s) else { return Ok(None) };
-    if after.first_s <= since_s {
-        return Ok(Some(PlanChange { before: None, after, changed: Some(false) }));
+    let mut clusters: Vec<Vec<KeptPlan>> = Vec::new();
+    for plan in rows {
+        let plan = plan?;
+        match clusters.iter_mut().find(|of| of.first().is_some_and(|newest| newest.cluster == plan.cluster)) {
+            Some(of) => of.push(plan),
+            None => clusters.push(vec![plan]),
+        }
     }
-    let before = rows.next().filter(|before| before.cluster == after.cluster);
+    let changes = clusters.into_iter().filter_map(|of| change_in_cluster(of.into_iter(), since_s));
+    Ok(changes.max_by_key(|change| (change.changed == Some(true), change.after.last_s)))
+}
+
+/// The same of one cluster, whose plans are the newest first.
+fn change_in_cluster(mut plans: impl Iterator<Item = KeptPlan>, since_s: u64) -> Option<PlanChange> {
+    // The second of the moment itself belongs to the time before: a plan that was seen then says nothing of the time since.
+    let after = plans.next().filter(|newest| newest.last_s > since_s)?;
+    if after.first_s <= since_s {
+        return Some(PlanChange { before: None, after, changed: Some(false) });
+    }
+    let before = plans.next();
     let changed = before.is_some().then_some(true);
-    Ok(Some(PlanChange { before, after, changed }))
+    Some(PlanChange { before, after, changed })
 }
 
 impl History {
-    /// When the plan of each digest was seen last, in seconds since 1970.
+    /// When the plan of each digest was seen last on a cluster, in seconds since 1970.
     ///
     /// # Errors
     /// As [`History::names`].
-    pub fn plan_times(&self) -> Result<Vec<(DigestKey, u64)>, HistoryError> {
+    pub fn plan_times(&self, cluster: &str) -> Result<Vec<(DigestKey, u64)>, HistoryError> {
         let connection = file::open_to_read(&self.path)?;
-        let mut times =
-            connection.prepare("SELECT digest, user, schema, max(last_at) FROM plans GROUP BY digest, user, schema")?;
-        let rows = times.query_map([], |row| Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?)))?;
+        let mut times = connection.prepare(
+            "SELECT digest, user, schema, max(last_at) FROM plans WHERE cluster = ? GROUP BY digest, user, schema",
+        )?;
+        let rows = times.query_map([cluster], |row| Ok(((row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }
@@ -168,9 +183,10 @@ mod tests {
         assert_eq!(of(121), None);
         recorder.plan(130, &seen("a", "two")).unwrap();
         assert_eq!(of(125).unwrap().changed, Some(false), "it is the usual one by now");
-        let mut times = History::of(&path).plan_times().unwrap();
+        let mut times = History::of(&path).plan_times("main").unwrap();
         times.sort();
         assert_eq!(times, [(seen("a", "").key, 130), (seen("b", "").key, 105)]);
+        assert_eq!(History::of(&path).plan_times("other").unwrap(), []);
         // The same plan again is a change as well.
         recorder.plan(140, &seen("a", "one")).unwrap();
         assert_eq!(of(135).unwrap().before.unwrap().hash, "two");
@@ -191,5 +207,24 @@ mod tests {
         (0..u64::from(PLANS_MAX))
             .for_each(|number| recorder.plan(100 + number, &seen(&number.to_string(), "x")).unwrap());
         assert_eq!((count("SELECT count(*) FROM plans"), count("SELECT min(first_at) FROM plans")), (PLANS_MAX, 100));
+    }
+
+    #[test]
+    fn plans_of_another_cluster_are_no_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.sqlite");
+        let (recorder, _) = open(&path, u64::MAX).unwrap();
+        let of = |since_s| change(&file::open_to_read(&path).unwrap(), &seen("a", "").key, since_s).unwrap().unwrap();
+        let on = |cluster: &str, hash: &str| SeenPlan { cluster: cluster.to_owned(), ..seen("a", hash) };
+        for at_s in [100, 110] {
+            recorder.plan(at_s, &on("main", "one")).unwrap();
+            recorder.plan(at_s + 1, &on("other", "two")).unwrap();
+        }
+        let same = of(105);
+        assert_eq!((same.changed, &*same.after.cluster), (Some(false), "other"), "the last one");
+        recorder.plan(120, &on("main", "three")).unwrap();
+        recorder.plan(121, &on("other", "two")).unwrap();
+        let other = of(115);
+        assert_eq!((other.changed, &*other.after.cluster, &*other.before.unwrap().hash), (Some(true), "main", "one"));
     }
 }

@@ -371,9 +371,9 @@ pub fn packet_max(catalog: &Catalog) -> u64 {
     catalog.globals.get(PACKET_MAX).and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
-/// Of a user's name: tells digests of different users apart.
-pub fn user_hash(user: &str) -> u64 {
-    HASHER.hash_one(("user", user))
+/// Of a user of a cluster: tells digests of different users and clusters apart.
+pub fn user_hash(cluster: &str, user: &str) -> u64 {
+    HASHER.hash_one(("user", cluster, user))
 }
 
 fn schema_hash(schema: Option<&str>) -> u64 {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 pub use cached::{CacheSaid, CachedFigures};
-pub use merge::{Order, merge};
+pub use merge::{Order, merge, merge_by_cluster};
 pub use questions::{Questions, TTLS};
 pub use spread::Spread;
 pub use table::DigestTable;
@@ -141,7 +141,7 @@ pub enum RanBy {
     },
 }
 
-/// The name of a digest: hash, text, user and schema.
+/// The name of a digest: hash, text, user, schema and cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestName {
     /// The hash of the digest: equal for every user and schema.
@@ -152,6 +152,8 @@ pub struct DigestName {
     pub user: Arc<str>,
     /// The session's schema; empty is none.
     pub schema: Arc<str>,
+    /// The cluster whose servers ran it.
+    pub cluster: Arc<str>,
 }
 
 /// One entry of a table, as it was when it was asked for.

@@ -6,17 +6,20 @@ import { useLook, words } from '../data';
 import { moment } from '../format';
 import { Act, Choice, Trouble } from '../parts';
 
+// The cluster that has run the digest, if it is only one.
+const OWN = 'its own';
+
 export function Plans(props: { hash: string }) {
     const path = `/digests/${props.hash}/explain`;
     const { data, again } = useLook(path);
     const clusters = useLook('/clusters');
     const names: string[] = (clusters.data?.clusters ?? []).map((cluster: any) => cluster.name);
-    const [cluster, setCluster] = useState('');
+    const [cluster, setCluster] = useState(OWN);
     const [error, setError] = useState('');
     const ask = async () => {
         setError('');
         try {
-            await call('POST', path, names.length > 1 ? { cluster: cluster || names[0] } : {});
+            await call('POST', path, cluster === OWN ? {} : { cluster });
             again();
         } catch (error) {
             setError(words(error));
@@ -25,7 +28,7 @@ export function Plans(props: { hash: string }) {
     return (
         <div class="plan">
             <p class="acts">
-                {names.length > 1 && <Choice label="cluster" value={cluster || (names[0] ?? '')} options={names} onChange={setCluster} />}
+                {names.length > 1 && <Choice label="cluster" value={cluster} options={[OWN, ...names]} onChange={setCluster} />}
                 <Act role="operate" onClick={ask} id="explain">
                     explain on a replica
                 </Act>

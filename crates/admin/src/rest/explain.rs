@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
-use stats::digests::{DigestRow, Order, merge};
+use stats::digests::{DigestRow, Order, merge_by_cluster};
 
 use super::digests::{json_page, unix_ms};
 use crate::digests::ask_digests;
@@ -32,17 +32,21 @@ pub(super) async fn ask(State(shared): State<Arc<Shared>>, Path(digest): Path<St
         Ok(read) => read,
         Err(words) => return refusal(StatusCode::BAD_REQUEST, words),
     };
-    let cluster = match cluster(&shared, wanted.cluster.as_deref()) {
-        Ok(cluster) => cluster,
-        Err(words) => return refusal(StatusCode::BAD_REQUEST, words),
-    };
+    if let Err(words) = check_cluster(&shared, wanted.cluster.as_deref()) {
+        return refusal(StatusCode::BAD_REQUEST, words);
+    }
     let Some(explainer) = &shared.explainer else {
         return refusal(StatusCode::NOT_FOUND, "this process watches no servers");
     };
-    let report = merge(ask_digests(&*shared.digests, false).await, Order::Time);
+    let report = merge_by_cluster(ask_digests(&*shared.digests, false).await, Order::Time);
     let rows: Vec<&DigestRow> = report.rows.iter().filter(|row| row.name.hash == hash && wanted.means(row)).collect();
-    if rows.is_empty() {
+    let Some(first) = rows.first() else {
         return refusal(StatusCode::NOT_FOUND, "this digest is not counted");
+    };
+    let cluster = first.name.cluster.to_string();
+    if let Some(other) = rows.iter().find(|row| *row.name.cluster != *cluster) {
+        let words = format!("name the cluster: {cluster} and {} have run this digest", other.name.cluster);
+        return refusal(StatusCode::BAD_REQUEST, words);
     }
     let Some((row, sample)) = rows.iter().find_map(|row| Some((row, row.sample.clone()?))) else {
         return refusal(StatusCode::CONFLICT, NO_SAMPLE);
@@ -94,21 +98,19 @@ impl Wanted {
 
     fn means(&self, row: &DigestRow) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
-        is(&self.user, &row.name.user) && is(&self.schema, &row.name.schema)
+        is(&self.user, &row.name.user) && is(&self.schema, &row.name.schema) && is(&self.cluster, &row.name.cluster)
     }
 }
 
-/// The cluster of the request, or the only one: digests are counted for all together.
-fn cluster(shared: &Shared, named: Option<&str>) -> Result<String, String> {
+/// Refuses a cluster that is not there.
+fn check_cluster(shared: &Shared, named: Option<&str>) -> Result<(), String> {
     let clusters = shared.clusters();
-    let known = || clusters.keys().map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
-    match named {
-        Some(named) if clusters.contains_key(named) => Ok(named.to_owned()),
-        Some(named) => Err(format!("there is no cluster '{named}'; there are {}", known())),
-        None => match clusters.keys().next().filter(|_| clusters.len() == 1) {
-            Some(only) => Ok(only.to_string()),
-            None => Err(format!("name the cluster: {}", known())),
-        },
+    match named.filter(|named| !clusters.contains_key(*named)) {
+        Some(named) => {
+            let known = clusters.keys().map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
+            Err(format!("there is no cluster '{named}'; there are {known}"))
+        }
+        None => Ok(()),
     }
 }
 

@@ -36,7 +36,7 @@ pub static EXPLAIN_EVERY: Setting = whole(
     0,
     86_400,
     Some("off"),
-    "A replica explains one digest in this time: one that changed (docs/guides/regressions.md), or else a heavy one, so that \
+    "A replica of each cluster explains one digest in this time: one that changed (docs/guides/regressions.md), or else a heavy one, so that \
      another plan shows. The monitor's account must read the tables.",
 )
 .restart();

@@ -27,8 +27,13 @@ fn written(body: Body, shows: Shows<'_>) -> String {
 }
 
 fn query() -> Query {
-    let digest =
-        DigestName { hash: 0xab, text: "INSERT INTO t VALUES (...)".into(), user: "app".into(), schema: "shop".into() };
+    let digest = DigestName {
+        hash: 0xab,
+        text: "INSERT INTO t VALUES (...)".into(),
+        user: "app".into(),
+        schema: "shop".into(),
+        cluster: "shop".into(),
+    };
     let modes = Modes::empty();
     let dialect = Dialect { family: Family::MariaDb, version: 101_119, modes, encoding: Encoding::AsciiSafe };
     Query {

@@ -17,7 +17,13 @@ fn text(text: &str) -> Text {
 }
 
 fn event(session: u32) -> Event {
-    let digest = DigestName { hash: 7, text: "SELECT ?".into(), user: "app".into(), schema: "shop".into() };
+    let digest = DigestName {
+        hash: 7,
+        text: "SELECT ?".into(),
+        user: "app".into(),
+        schema: "shop".into(),
+        cluster: "shop".into(),
+    };
     Event {
         at: SystemTime::now(),
         session,

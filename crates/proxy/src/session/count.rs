@@ -373,7 +373,7 @@ impl Session {
         self.env.worker.digests.borrow_mut().cache_said(self.digest_key(query.statement.digest), said);
     }
 
-    /// Stands for digest, schema and user.
+    /// Stands for digest, schema, user and cluster.
     pub(super) fn digest_key(&self, digest: u64) -> u64 {
         // All three are spread over all bits.
         digest ^ self.belief.facts().schema_hash.rotate_left(21) ^ self.who.identity.user_hash.rotate_left(42)
@@ -387,6 +387,7 @@ impl Session {
             text: text.map_or_else(Arc::default, Arc::from),
             user: self.who.identity.user.clone(),
             schema: self.belief.state.schema().unwrap_or_default().into(),
+            cluster: self.here.cluster.shared.name.clone(),
         }
     }
 }

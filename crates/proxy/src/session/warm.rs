@@ -234,7 +234,7 @@ impl WarmSession {
         let flavour = view.flavour.as_ref()?;
         let identity = Identity {
             user: key.user.clone(),
-            user_hash: route::state::user_hash(&key.user),
+            user_hash: route::state::user_hash(&cluster.shared.name, &key.user),
             _session: UserSession::unlimited(&worker.shared, &key.user)?,
             key,
             login: cluster.shared.logins.now().max(1),

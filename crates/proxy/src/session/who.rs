@@ -64,7 +64,7 @@ pub(super) struct LoginFacts {
 pub(super) struct Identity {
     /// The user's name.
     pub user: Arc<str>,
-    /// Of the name.
+    /// Of the name and the cluster.
     pub user_hash: u64,
     /// The backend connections that it can use.
     pub key: Arc<Key>,

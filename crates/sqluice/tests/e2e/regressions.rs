@@ -214,3 +214,74 @@ async fn another_plan_shows_with_a_regression() {
         plans_are_compared(family).await;
     }
 }
+
+/// Each of two clusters explains its own digest of the same text, user and schema on a replica of its own.
+#[tokio::test]
+async fn each_cluster_explains_its_own_digests() {
+    let (folder, database) = (tempfile::tempdir().unwrap(), "e2e_plan_clusters");
+    let table = |key: &str| {
+        format!(
+            "CREATE TABLE planned (id INT PRIMARY KEY, k VARCHAR(20), v CHAR(200){key}); \
+             INSERT INTO planned VALUES (1,'a','v'),(2,'b','v'),(3,'c','v'),(4,'d','v'),(5,'e','v'),(6,'f','v')"
+        )
+    };
+    let mut found = Vec::new();
+    for (family, key) in [(Family::MariaDb, ", KEY by_k (k)"), (Family::MySql, "")] {
+        let (front, servers) = statements::start(family, database, &table(key)).await;
+        drop(front);
+        accounts(servers, &format!("GRANT SELECT ON `{database}`.* TO {}@'%'", lab::MONITOR_USER)).await;
+        found.push(servers);
+    }
+    let (servers, others) = (found[0], found[1]);
+    let addresses = others.servers().iter().enumerate();
+    let others: String = addresses
+        .map(|(at, server)| format!("servers.other{} = {{ address = \"{}\" }}\n", at + 1, server.address()))
+        .collect();
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("key = \"{KEY}\"");
+        setup.more = format!(
+            "[cluster.other]\nkind = \"replication\"\n{others}[cluster.other.monitor]\nuser = \"{}\"\npassword = \"{}\"\n\
+             [cluster.other.tls]\nmode = \"disabled\"\n[listener.other]\naddress = \"127.0.0.1:0\"\ncluster = \"other\"\n\
+             [history]\npath = \"{}\"\nexplain_every_s = 1\n",
+            lab::MONITOR_USER,
+            lab::MONITOR_PASSWORD,
+            folder.path().join("history.sqlite").display()
+        );
+    })
+    .await;
+    let ask = "SELECT SLEEP(0), v FROM planned WHERE k = 'b' AND id > 0";
+    for listener in ["app", "other"] {
+        let target = Target::plain(front.address_of(listener).parse().unwrap(), SOON);
+        let mut login = query::login(lab::APP_USER, Credential::password(lab::APP_PASSWORD));
+        login.schema = Some(database.into());
+        let mut client = Client::connect(&target, login, Limits { timeout: SOON, ..Limits::default() }).await.unwrap();
+        for _ in 0..30 {
+            all(&mut client, ask).await;
+        }
+        client.ping().await.unwrap();
+    }
+    let (_, page) = http_with(&front.admin, "GET", "/api/v1/digests?limit=1000", Some(KEY)).await;
+    let page: Value = serde_json::from_str(&page).unwrap();
+    let planned = "SELECT SLEEP(?), v FROM planned WHERE k = ? AND id > ?";
+    let rows: Vec<&Value> = page["digests"].as_array().unwrap().iter().filter(|row| row["text"] == planned).collect();
+    assert_eq!((rows.len(), &rows[0]["statements"]), (1, &json!(60)), "both clusters together");
+    let explained = format!("/api/v1/digests/{}/explain", rows[0]["hash"].as_str().unwrap());
+    let plans = until("a plan of each cluster", async || {
+        let page = http_with(&front.admin, "GET", &explained, Some(KEY)).await.1;
+        let page: Value = serde_json::from_str(&page).unwrap();
+        (page["plans"].as_array().unwrap().len() == 2).then_some(page)
+    })
+    .await;
+    for plan in plans["plans"].as_array().unwrap() {
+        let (is_main, server) = (plan["cluster"] == "main", plan["server"].as_str().unwrap());
+        assert_eq!(server.starts_with("db"), is_main, "{plan}");
+        assert!(!matches!(server, "db1" | "other1"), "a replica explains: {plan}");
+        assert_eq!(plan["rows"].to_string().contains("by_k"), is_main, "the other cluster has no such key: {plan}");
+    }
+    // An operator names the cluster.
+    let order = async |body: &str| http_send(&front.admin, "POST", &explained, Some(KEY), body).await;
+    let body = order("{}").await;
+    assert!(body.0 == 400 && body.1.contains("name the cluster"), "{body:?}");
+    let body = order("{\"cluster\": \"other\"}").await;
+    assert!(body.0 == 200 && body.1.contains("\"cluster\":\"other\"") && !body.1.contains("by_k"), "{body:?}");
+}

@@ -40,15 +40,25 @@ impl Order {
     }
 }
 
-/// Adds up the tables of all workers, sorted.
+/// Adds up the tables of all workers, sorted. A digest of several clusters is one row, with the name of one of them.
 pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> DigestReport {
+    merge_with(reports, order, false)
+}
+
+/// The same with a row for each cluster.
+pub fn merge_by_cluster(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> DigestReport {
+    merge_with(reports, order, true)
+}
+
+fn merge_with(reports: impl IntoIterator<Item = DigestReport>, order: Order, by_cluster: bool) -> DigestReport {
     let mut sum = DigestReport::default();
-    let mut places: HashMap<(u64, Arc<str>, Arc<str>), usize> = HashMap::new();
+    let mut places: HashMap<(u64, Arc<str>, Arc<str>, Option<Arc<str>>), usize> = HashMap::new();
     for report in reports {
         sum.others.add(&report.others);
         sum.others_cached.add(&report.others_cached);
         for row in report.rows {
-            let key = (row.name.hash, row.name.user.clone(), row.name.schema.clone());
+            let cluster = by_cluster.then(|| row.name.cluster.clone());
+            let key = (row.name.hash, row.name.user.clone(), row.name.schema.clone(), cluster);
             let place = *places.entry(key).or_insert(sum.rows.len());
             match sum.rows.get_mut(place) {
                 Some(known) => {
@@ -72,7 +82,10 @@ pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> D
     sum.rows.sort_by(|one, other| {
         let key = |row: &DigestRow| (Reverse(order.of(row)), Reverse(row.figures.time_us));
         key(one).cmp(&key(other)).then_with(|| {
-            let name = |row: &DigestRow| (row.name.text.clone(), row.name.user.clone(), row.name.schema.clone());
+            let name = |row: &DigestRow| {
+                let name = &*row.name;
+                (name.text.clone(), name.user.clone(), name.schema.clone(), name.cluster.clone())
+            };
             name(one).cmp(&name(other))
         })
     });

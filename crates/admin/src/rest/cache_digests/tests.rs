@@ -5,7 +5,8 @@ use stats::digests::{CacheSaid, DigestFigures, Questions};
 use super::*;
 
 fn row(hash: u64, text: &str, runs: u64, each_us: u64) -> DigestRow {
-    let name = DigestName { hash, text: text.into(), user: "bob".into(), schema: "shop".into() };
+    let name =
+        DigestName { hash, text: text.into(), user: "bob".into(), schema: "shop".into(), cluster: "main".into() };
     let figures =
         DigestFigures { statements: runs, on_replicas: runs, time_us: runs * each_us, ..DigestFigures::default() };
     let (first_seen, last_seen) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH);
@@ -81,6 +82,7 @@ fn names_cannot_break_out_of_a_rule() {
         text: "SELECT `a'\n[[rule]]` FROM t".into(),
         user: "x\"\nrefuse = \"y".into(),
         schema: "".into(),
+        cluster: "main".into(),
     };
     let rule = rule(&name, 0);
     assert!(rule.contains("digest = \"0000000000000007\"") && rule.contains(r#"user = "x\"\nrefuse = \"y""#), "{rule}");

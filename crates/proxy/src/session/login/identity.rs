@@ -99,7 +99,7 @@ pub(super) fn identify(
     let consistency = own.and_then(|own| own.consistency).unwrap_or(settings.consistency);
     Ok(Identity {
         user: proven.user.clone(),
-        user_hash: route::state::user_hash(&proven.user),
+        user_hash: route::state::user_hash(&cluster.shared.name, &proven.user),
         key: cluster.same_key(key),
         login: proven.login,
         attributes: None,

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::super::{
     CacheSaid, CachedFigures, Counted, DigestFigures, DigestName, DigestReport, Order, Ran, RanBy, merge,
+    merge_by_cluster,
 };
 use super::DigestTable;
 
@@ -12,7 +13,13 @@ fn began() -> (Instant, SystemTime) {
 }
 
 fn name(key: u64, user: &str) -> DigestName {
-    DigestName { hash: key, text: format!("SELECT {key}").into(), user: user.into(), schema: "app".into() }
+    DigestName {
+        hash: key,
+        text: format!("SELECT {key}").into(),
+        user: user.into(),
+        schema: "app".into(),
+        cluster: "main".into(),
+    }
 }
 
 fn ran(time_us: u64, at: Instant) -> Ran {
@@ -255,4 +262,24 @@ fn the_sample_is_a_slow_statement_and_never_shown() {
         (table.report().rows[0].sample.clone(), table.count(key(1), &ran(9_000, began.0))),
         (None, Counted::Done)
     );
+}
+
+#[test]
+fn a_digest_of_several_clusters_is_one_row_or_one_of_each() {
+    let began = began();
+    let reports = || {
+        ["main", "other"].map(|cluster| {
+            let mut table = DigestTable::new(10, began);
+            let name = || DigestName { cluster: cluster.into(), ..name(1, "u") };
+            table.admit(key(1), &ran(50, began.0), name);
+            table.admit(key(1), &ran(50, began.0), name);
+            table.report()
+        })
+    };
+    let rows = |report: DigestReport| {
+        report.rows.iter().map(|row| (row.name.cluster.to_string(), row.figures.statements)).collect::<Vec<_>>()
+    };
+    let together = rows(merge(reports(), Order::Time));
+    let (one, apart) = (together[0].1, rows(merge_by_cluster(reports(), Order::Time)));
+    assert_eq!((together.len(), apart), (1, vec![("main".into(), one / 2), ("other".into(), one / 2)]));
 }

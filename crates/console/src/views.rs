@@ -3,6 +3,7 @@
 mod costs;
 pub(crate) mod gather;
 mod info;
+mod listeners;
 mod live;
 mod proxysql;
 mod proxysql_config;
@@ -69,6 +70,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static View> {
     [
         state::VIEWS,
         live::VIEWS,
+        listeners::VIEWS,
         costs::VIEWS,
         regressions::VIEWS,
         proxysql::VIEWS,

@@ -41,6 +41,36 @@ async fn console(front: &Front) -> Client {
     login(front, "admin", KEY).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The figures of a listener are those of the metrics.
+async fn listeners(front: &Front, sql: &mut Client) {
+    let row = sql.query_one("SELECT * FROM listeners").await.unwrap();
+    let names: Vec<&str> = row.columns.iter().map(|column| column.name.as_str()).collect();
+    let of = |name: &str| {
+        let place = names.iter().position(|known| *known == name).unwrap();
+        row.rows[0][place].as_deref().map(|value| String::from_utf8_lossy(value).into_owned()).unwrap()
+    };
+    let is = (row.rows.len(), of("listener"), of("cluster"), of("address"), of("sessions"));
+    assert_eq!(is, (1, "app".into(), "main".into(), "127.0.0.1:0".into(), "1".into()));
+    let page = http_with(&front.admin, "GET", "/metrics", None).await.1;
+    for (column, metric) in [
+        ("logins", "sqluice_listener_logins_total{cluster=\"main\",listener=\"app\"}"),
+        ("login_failures", "sqluice_listener_login_failures_total{cluster=\"main\",listener=\"app\"}"),
+        ("received_bytes", "sqluice_listener_received_bytes_total{cluster=\"main\",listener=\"app\"}"),
+        ("sent_bytes", "sqluice_listener_sent_bytes_total{cluster=\"main\",listener=\"app\"}"),
+        ("reads", "sqluice_listener_queries_total{cluster=\"main\",listener=\"app\",kind=\"read\"}"),
+        ("writes", "sqluice_listener_queries_total{cluster=\"main\",listener=\"app\",kind=\"write\"}"),
+        ("cached", "sqluice_listener_queries_total{cluster=\"main\",listener=\"app\",kind=\"cached\"}"),
+        ("errors", "sqluice_listener_errors_total{cluster=\"main\",listener=\"app\"}"),
+        ("sessions_max", "sqluice_listener_sessions_max{listener=\"app\"}"),
+    ] {
+        let line = format!("{metric} {}", of(column));
+        assert!(page.lines().any(|known| known == line), "{line}");
+    }
+    assert!(of("reads") == "6" && of("writes") == "2" && of("errors") == "1", "{row:?}");
+    let shown = sql.query_one("SHOW TABLES LIKE 'listeners'").await.unwrap();
+    assert_eq!(shown.rows.len(), 1);
+}
+
 /// A number that a statement gives.
 async fn number(client: &mut Client, sql: &str) -> i64 {
     let text = value(client, sql).await;
@@ -91,6 +121,7 @@ async fn views(family: Family) {
     let queries = "SELECT Queries FROM stats_mysql_connection_pool WHERE hostgroup = 0";
     assert!(number(&mut sql, queries).await >= 6);
     assert_eq!(value(&mut sql, "SELECT primary_server FROM clusters").await, "db1");
+    listeners(&front, &mut sql).await;
     let questions = "SELECT Variable_Value FROM stats_mysql_global WHERE Variable_Name = 'Questions'";
     assert!(number(&mut sql, questions).await >= 7);
     let selects = "SELECT Total_cnt, cnt_100us + cnt_500us + cnt_1ms + cnt_5ms + cnt_10ms + cnt_50ms + cnt_100ms + cnt_500ms + cnt_1s \

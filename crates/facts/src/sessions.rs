@@ -46,7 +46,7 @@ pub struct SessionFacts {
     pub received_bytes: u64,
     /// Bytes that went to its client since the login.
     pub sent_bytes: u64,
-    /// Its queries that have waited for a backend connection or a server.
+    /// Its queries that have waited for a backend connection, for their user's limit, for a server, or on a pipeline.
     pub waits: u32,
     /// How long these waits took, the one of now included.
     pub waited: Duration,
@@ -67,18 +67,21 @@ pub enum SessionState {
     Running,
     /// Its query waits for a backend connection.
     WaitsForConnection,
+    /// Its query waits until its user has fewer backend connections in use.
+    WaitsForUserLimit,
     /// Its query waits for a server: there is no primary, or no replica that has what it must find.
     WaitsForServer,
 }
 
 impl SessionState {
     /// All of them.
-    pub const ALL: [SessionState; 6] = [
+    pub const ALL: [SessionState; 7] = [
         SessionState::Login,
         SessionState::Idle,
         SessionState::IdleInTransaction,
         SessionState::Running,
         SessionState::WaitsForConnection,
+        SessionState::WaitsForUserLimit,
         SessionState::WaitsForServer,
     ];
 
@@ -90,13 +93,15 @@ impl SessionState {
             SessionState::IdleInTransaction => "idle_in_transaction",
             SessionState::Running => "running",
             SessionState::WaitsForConnection => "waits_for_connection",
+            SessionState::WaitsForUserLimit => "waits_for_user_limit",
             SessionState::WaitsForServer => "waits_for_server",
         }
     }
 
     /// Whether it has a query that is not over.
     pub fn is_busy(self) -> bool {
-        matches!(self, SessionState::Running | SessionState::WaitsForConnection | SessionState::WaitsForServer)
+        use SessionState::{Running, WaitsForConnection, WaitsForServer, WaitsForUserLimit};
+        matches!(self, Running | WaitsForConnection | WaitsForUserLimit | WaitsForServer)
     }
 }
 

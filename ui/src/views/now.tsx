@@ -189,7 +189,7 @@ function Running() {
         <Panel title="What runs" note="busy sessions by digest; means of half a minute">
             {looks.length > 0 && (
                 <p class="empty" id="where-time-goes">
-                    {mean(state => state === 'running').toFixed(1)} sessions are at servers, {mean(state => state === 'waits_for_connection').toFixed(1)} wait for a connection,{' '}
+                    {mean(state => state === 'running').toFixed(1)} sessions are at servers, {mean(state => state === 'waits_for_connection' || state === 'waits_for_user_limit').toFixed(1)} wait for a connection,{' '}
                     {mean(state => state === 'waits_for_server').toFixed(1)} for a server. The busiest worker of Sqluice uses {share(Math.max(0, ...shares), 1)} of a core.
                 </p>
             )}

@@ -12,6 +12,7 @@ const KINDS: Record<string, 'good' | 'warn' | 'bad' | 'dim' | 'info'> = {
     running: 'good',
     idle_in_transaction: 'warn',
     waits_for_connection: 'bad',
+    waits_for_user_limit: 'bad',
     waits_for_server: 'bad',
 };
 
@@ -120,7 +121,7 @@ export function Sessions() {
 
 function Waited(props: { row: any }) {
     const { row } = props;
-    return row.waits ? <span title={`${many(row.waits, 'statement')} waited for a connection or a server`}>{millis(row.waited_ms)}</span> : <></>;
+    return row.waits ? <span title={`${many(row.waits, 'statement')} waited for a connection, a limit or a server`}>{millis(row.waited_ms)}</span> : <></>;
 }
 
 function Statement(props: { row: any; last?: string }) {

@@ -45,7 +45,7 @@ fn every_view_can_be_read_and_joined() {
             }
         }
     }
-    assert_eq!(value("SELECT sum(w.requests) + count(*) FROM workers w JOIN waits ON 1"), "3");
+    assert_eq!(value("SELECT sum(w.requests) + count(*) FROM workers w JOIN waits ON 1"), "4");
     assert_eq!(value("SELECT value FROM settings WHERE setting = 'cluster.main.monitor.password'"), "(hidden)");
 }
 

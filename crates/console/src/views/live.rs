@@ -104,7 +104,7 @@ pub(super) const VIEWS: &[View] = &[
     View {
         name: "waits",
         schema: Schema::Main,
-        about: "Waits of statements: how many wait now, have waited, and have waited in vain.",
+        about: "Waits of statements now, ever, and in vain; those for a user's limit count as connection, too.",
         columns: &[text("wait"), int("now"), int("total"), int("timeouts")],
         needs: &[],
         rows: Rows::Of(waits),
@@ -300,6 +300,12 @@ fn waits(gathered: &Gathered) -> Vec<Row> {
     let all = &gathered.shared.sources.workers[..];
     vec![
         row!["connection", level(all, |w| &w.waiting), sum(all, |w| &w.waited), sum(all, |w| &w.wait_timeouts)],
+        row![
+            "user_limit",
+            level(all, |w| &w.user_waiting),
+            sum(all, |w| &w.user_waited),
+            sum(all, |w| &w.user_wait_timeouts)
+        ],
         row!["server", level(all, |w| &w.holding), sum(all, |w| &w.held), sum(all, |w| &w.hold_timeouts)],
         row!["replica", Value::Null, sum(all, |w| &w.replica_waits), sum(all, |w| &w.replica_wait_timeouts)],
     ]

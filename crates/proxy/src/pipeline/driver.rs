@@ -152,20 +152,10 @@ impl Timer {
 impl Inner {
     /// Sends as many reads as may be sent in a row.
     fn send(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.lease.is_some() {
+            self.take_turns();
+        }
         let Some(lease) = &mut self.lease else { return Ok(()) };
-        if self.sent.is_empty() {
-            self.sent_in_a_row = 0;
-        }
-        while self.sent_in_a_row < SENT_IN_A_ROW_MAX
-            && let Some(read) = self.waiting.pop_front()
-        {
-            if self.sent.is_empty() {
-                self.first_since = Instant::now();
-            }
-            self.out.extend_from_slice(&read.request);
-            self.sent_in_a_row += 1;
-            self.sent.push_back(read);
-        }
         while self.written < self.out.len() {
             match Pin::new(&mut lease.stream).poll_write(cx, &self.out[self.written..]) {
                 Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
@@ -187,6 +177,32 @@ impl Inner {
         Ok(())
     }
 
+    /// Puts as many reads as may be sent in a row behind those that were sent. The others wait for their turn.
+    fn take_turns(&mut self) {
+        if self.sent.is_empty() {
+            self.sent_in_a_row = 0;
+        }
+        while self.sent_in_a_row < SENT_IN_A_ROW_MAX
+            && let Some(read) = self.waiting.pop_front()
+        {
+            if self.sent.is_empty() {
+                self.first_since = Instant::now();
+            }
+            if read.waits.get() {
+                read.sent_late.set(Some(Instant::now()));
+            }
+            self.out.extend_from_slice(&read.request);
+            self.sent_in_a_row += 1;
+            self.sent.push_back(read);
+        }
+        // Those that are left wait; those before them do already.
+        for read in self.waiting.iter().rev() {
+            if read.waits.replace(true) {
+                break;
+            }
+        }
+    }
+
     /// All reads but the first ones run on connections of their own. The replies of those that were sent are thrown away.
     fn run_elsewhere(&mut self, first: usize) {
         for read in self.sent.iter().skip(first).chain(&self.waiting) {
@@ -194,5 +210,34 @@ impl Inner {
         }
         self.count_gone(self.waiting.len());
         self.waiting.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outgoing::Outgoing;
+    use facts::view::ServerId;
+
+    #[test]
+    fn reads_beyond_a_row_wait_until_they_are_sent() {
+        let pipeline = Rc::new(Pipeline::new(ServerId(1), Rc::default()));
+        let start = Instant::now();
+        let append = |pipeline: &Rc<Pipeline>| pipeline.append(1, start, &mut Outgoing::default());
+        let places: Vec<_> = (0..SENT_IN_A_ROW_MAX + 3).map(|_| append(&pipeline)).collect();
+        let waits = || places.iter().filter(|place| place.waited_until().is_some()).count();
+        pipeline.inner.borrow_mut().take_turns();
+        assert_eq!((pipeline.inner.borrow().sent.len(), waits()), (SENT_IN_A_ROW_MAX, 3));
+        // One more that comes now waits, too, before and behind its turn.
+        let more = append(&pipeline);
+        pipeline.inner.borrow_mut().take_turns();
+        assert!(more.waited_until().is_some());
+        let later = Instant::now();
+        pipeline.inner.borrow_mut().sent.clear();
+        pipeline.inner.borrow_mut().take_turns();
+        let sent = more.waited_until().unwrap();
+        assert!(sent >= later && more.waited_until() == Some(sent) && waits() == 3);
+        // Its memory says nothing of that to the next one.
+        assert!(append(&pipeline).waited_until().is_none());
     }
 }

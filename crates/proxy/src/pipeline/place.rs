@@ -84,6 +84,10 @@ pub struct Read {
     pub(super) is_untaken: Cell<bool>,
     /// Its connection, if that was lost while the read was long.
     pub(super) lost: RefCell<Option<LostConnection>>,
+    /// It was not sent in the turn in which it came.
+    pub(super) waits: Cell<bool>,
+    /// When it was sent, if it had to wait for that.
+    pub(super) sent_late: Cell<Option<Instant>>,
     pub(super) answer: Cell<Option<Answer>>,
     pub(super) session: RefCell<Option<Waker>>,
 }
@@ -101,6 +105,8 @@ impl Read {
             was_long: Cell::new(false),
             is_untaken: Cell::new(false),
             lost: RefCell::default(),
+            waits: Cell::new(false),
+            sent_late: Cell::new(None),
             answer: Cell::new(None),
             session: RefCell::default(),
         };
@@ -115,9 +121,10 @@ impl Read {
         swap(&mut self.request, &mut outgoing.bytes);
         swap(self.expected.get_mut(), &mut outgoing.pending);
         self.reply.get_mut().clear();
-        for mark in [&self.is_long, &self.was_long, &self.is_untaken] {
+        for mark in [&self.is_long, &self.was_long, &self.is_untaken, &self.waits] {
             mark.set(false);
         }
+        self.sent_late.set(None);
         self.answer.set(None);
     }
 
@@ -163,6 +170,11 @@ impl Place {
             *session = Some(cx.waker().clone());
         }
         Poll::Pending
+    }
+
+    /// Until when the read has waited for its turn, if it could not be sent when it came; now, if it never was sent.
+    pub fn waited_until(&self) -> Option<Instant> {
+        self.read.waits.get().then(|| self.read.sent_late.get().unwrap_or_else(Instant::now))
     }
 
     /// The connection of a long read that was lost, once.

@@ -53,17 +53,18 @@ impl Drop for QueuePlace<'_> {
 
 impl UserLeases {
     /// Waits at most `wait` for the right to use one more of `max` connections (0: no limit), behind no more than `waiting_max` others.
-    /// Waits are counted like those for a server's connections.
+    /// Waits are counted like those for a server's connections; each keeps what `begins` gives until it is over.
     ///
     /// # Errors
     /// In vain: the user's connections stay in use, or too many statements wait for them.
-    pub async fn acquire(
+    pub async fn acquire<T>(
         &self,
         user: &Arc<str>,
         max: u32,
         wait: Duration,
         waiting_max: usize,
         stats: &WorkerStats,
+        begins: impl FnOnce() -> T,
     ) -> Result<UserLease, UserLeaseError> {
         if max == 0 {
             return Ok(UserLease::default());
@@ -81,6 +82,7 @@ impl UserLeases {
         stats.waited.add_one();
         stats.user_waiting.add(1);
         stats.user_waited.add_one();
+        let _shown = begins();
         let _place = QueuePlace { limit: &limit, stats };
         match tokio::time::timeout(wait, limit.semaphore.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(UserLease { _permit: Some(permit) }),
@@ -118,12 +120,12 @@ mod tests {
     async fn a_user_gets_no_more_than_its_limit() {
         let (leases, user, stats) = (UserLeases::default(), Arc::from("app"), WorkerStats::new(&[], &[]));
         let short = Duration::from_millis(1);
-        let first = leases.acquire(&user, 1, short, 9, &stats).await;
+        let first = leases.acquire(&user, 1, short, 9, &stats, || ()).await;
         assert!(first.is_ok());
-        assert_eq!(leases.acquire(&user, 1, short, 9, &stats).await.err(), Some(UserLeaseError::Timeout));
-        assert!(leases.acquire(&user, 0, short, 9, &stats).await.is_ok(), "no limit");
+        assert_eq!(leases.acquire(&user, 1, short, 9, &stats, || ()).await.err(), Some(UserLeaseError::Timeout));
+        assert!(leases.acquire(&user, 0, short, 9, &stats, || ()).await.is_ok(), "no limit");
         drop(first);
-        assert!(leases.acquire(&user, 1, short, 9, &stats).await.is_ok());
+        assert!(leases.acquire(&user, 1, short, 9, &stats, || ()).await.is_ok());
         assert_eq!((stats.waited.get(), stats.wait_timeouts.get(), stats.waiting.get()), (1, 1, 0));
         let of_users = (stats.user_waited.get(), stats.user_wait_timeouts.get(), stats.user_waiting.get());
         assert_eq!(of_users, (1, 1, 0));
@@ -133,15 +135,19 @@ mod tests {
     async fn the_queue_of_a_user_has_a_bound_and_counts() {
         let (leases, user, stats) = (UserLeases::default(), Arc::from("app"), WorkerStats::new(&[], &[]));
         let long = Duration::from_secs(3_600);
-        let held = leases.acquire(&user, 1, long, 1, &stats).await.unwrap();
-        let mut first = pin!(leases.acquire(&user, 1, long, 1, &stats));
+        let held = leases.acquire(&user, 1, long, 1, &stats, || ()).await.unwrap();
+        let mut first = pin!(leases.acquire(&user, 1, long, 1, &stats, || ()));
         let mut context = Context::from_waker(Waker::noop());
         assert!(first.as_mut().poll(&mut context).is_pending());
         assert_eq!((stats.waiting.get(), stats.waited.get()), (1, 1));
         // One more is refused at once, and does not count as one that waits.
-        let more = leases.acquire(&user, 1, long, 1, &stats).await;
+        let more = leases.acquire(&user, 1, long, 1, &stats, || ()).await;
         assert_eq!(more.err(), Some(UserLeaseError::QueueFull(1)));
-        assert_eq!(leases.acquire(&"other".into(), 1, long, 1, &stats).await.err(), None, "another user's is its own");
+        assert_eq!(
+            leases.acquire(&"other".into(), 1, long, 1, &stats, || ()).await.err(),
+            None,
+            "another user's is its own"
+        );
         drop(held);
         assert!(matches!(first.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
         assert_eq!((stats.waiting.get(), stats.waited.get(), stats.wait_timeouts.get()), (0, 1, 0));

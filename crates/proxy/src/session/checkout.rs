@@ -78,6 +78,7 @@ impl Session {
             let (chosen, awaits) = match self.choose(route, &view, attempts, &mut written) {
                 Choice::Server(server, awaits) => (view.server(server), awaits),
                 Choice::Soon => {
+                    let _shown = self.env.handle.activity.wait(WaitsFor::Server, self.env.worker.shared.started);
                     tokio::time::sleep(POSITION_PACE).await;
                     continue;
                 }
@@ -213,7 +214,8 @@ impl Session {
             (pool.wait, pool.wait_max as usize)
         };
         let (leases, user) = (&self.here.cluster.shared.user_leases, &self.who.identity.user);
-        let lease = leases.acquire(user, max, wait, waiting_max, &self.env.worker.stats).await;
+        let begins = || self.env.handle.activity.wait(WaitsFor::UserLimit, self.env.worker.shared.started);
+        let lease = leases.acquire(user, max, wait, waiting_max, &self.env.worker.stats, begins).await;
         lease.map_err(|error| match error {
             UserLeaseError::QueueFull(waiting) => Refusal::pool_queue_full("any", waiting),
             UserLeaseError::Timeout => Refusal::pool_wait("any", wait, "max_connections_per_user"),

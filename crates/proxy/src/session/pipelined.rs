@@ -215,11 +215,16 @@ impl Session {
         fill: Option<&Fill>,
         attempts: &mut Attempts,
     ) -> Result<(Appended, Answer), Why> {
-        let mut tries = 0;
+        let (mut tries, mut since) = (0, attempts.begun);
         loop {
             let appended = self.append_to_pipeline(query, own.take(), route, fill, attempts)?;
             let answer = poll_fn(|cx| appended.place.poll_answer(cx)).await;
             tries += 1;
+            if let Some(until) = appended.place.waited_until() {
+                self.env.handle.activity.waited(until.saturating_duration_since(since));
+                // The server had it then, as far as it has it.
+                (attempts.at, since) = (until, until);
+            }
             // It is as short as it was before the one ahead of it was long.
             if answer != Answer::Alone(Why::BehindLong) || tries >= TRIES_MAX {
                 return Ok((appended, answer));

@@ -51,6 +51,8 @@ pub enum WaitsFor {
     Connection = 1,
     /// A server that may take it.
     Server = 2,
+    /// The right of its user to one more connection.
+    UserLimit = 3,
 }
 
 /// A query waits for as long as this lives.
@@ -103,12 +105,22 @@ impl Activity {
         let since = Instant::now();
         self.wait_since_us.store(micros(since.saturating_duration_since(started)), Ordering::Relaxed);
         self.waits.store(for_what as u8, Ordering::Relaxed);
+        self.count_waiting();
+        Waiting { activity: self, since }
+    }
+
+    /// The query has waited so long for its turn on a connection that it shares.
+    pub fn waited(&self, waited: Duration) {
+        self.count_waiting();
+        add(&self.waited_us, micros(waited));
+    }
+
+    /// A query that looks for a server again and again has waited once.
+    fn count_waiting(&self) {
         let query = self.query_number.load(Ordering::Relaxed);
-        // A query that looks for a server again and again has waited once.
         if self.waited_query.swap(query, Ordering::Relaxed) != query {
             self.waited_queries.store(self.waited_queries.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         }
-        Waiting { activity: self, since }
     }
 
     /// The waits of its queries.
@@ -186,6 +198,7 @@ impl Activity {
         match self.waits.load(Ordering::Relaxed) {
             waits if waits == WaitsFor::Connection as u8 => SessionState::WaitsForConnection,
             waits if waits == WaitsFor::Server as u8 => SessionState::WaitsForServer,
+            waits if waits == WaitsFor::UserLimit as u8 => SessionState::WaitsForUserLimit,
             _ => SessionState::Running,
         }
     }
@@ -226,6 +239,15 @@ mod tests {
             assert_eq!(activity.waits().since_us, None);
         }
         assert_eq!(activity.waits().queries, 2);
+        // A turn on a connection that is shared counts when it is over.
+        activity.begin_query(4, 5);
+        let before = activity.waits().over;
+        activity.waited(Duration::from_micros(300));
+        assert_eq!((activity.waits().queries, activity.waits().over), (3, before + Duration::from_micros(300)));
+        let limit = activity.wait(WaitsFor::UserLimit, started);
+        assert_eq!((activity.busy_state(), activity.waits().queries), (SessionState::WaitsForUserLimit, 3));
+        drop(limit);
+        assert_eq!(activity.busy_state(), SessionState::Running);
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use lab::Family;
-use net::query::Client;
+use net::client::Target;
+use net::query::{self, Client, Limits};
 use serde_json::{Value, json};
+use wire::auth::Credential;
 
 use crate::failover::command;
 use crate::statements;
-use crate::support::{Front, all, blocking, calm, http_send, http_with, until, value};
+use crate::support::{Front, SOON, all, blocking, calm, http_send, http_with, until, value};
 
 const KEY: &str = "open sesame";
 /// No statement of these tests runs for so long by itself.
@@ -250,4 +252,49 @@ async fn bytes_and_waits_of_sessions_are_shown() {
 #[tokio::test]
 async fn bytes_and_waits_of_sessions_are_shown_mysql() {
     bytes_and_waits(Family::MySql, "e2e_sessions_bytes_mysql").await;
+}
+
+/// A statement that its user's limit holds up shows that, and counts as one that has waited.
+async fn user_limits(family: Family, database: &str) {
+    let (front, servers) = statements::start(family, database, "CREATE TABLE items (id INT PRIMARY KEY)").await;
+    drop(front);
+    let front = Front::start(servers, |setup| {
+        setup.admin = format!("sql_address = \"127.0.0.1:0\"\nkey = \"{KEY}\"");
+        setup.pool = "max_connections_per_user = 1\nwait_ms = 30000".into();
+    })
+    .await;
+    let (mut client, mut holder) =
+        (statements::within(&front, database).await, statements::within(&front, database).await);
+    let id: u64 = value(&mut client, "SELECT CONNECTION_ID()").await.parse().unwrap();
+    let of = async |query: &str| list(&front, &format!("?where=id={id}{query}")).await.into_iter().next();
+    all(&mut holder, "BEGIN").await;
+    all(&mut holder, "INSERT INTO items VALUES (1)").await;
+    let before = of("").await.unwrap();
+    let waiting = tokio::spawn(async move {
+        all(&mut client, "INSERT INTO items VALUES (2)").await;
+        client
+    });
+    let now = until("the wait", async || of("%20and%20state=waits_for_user_limit").await).await;
+    assert_eq!(now["waits"].as_u64(), before["waits"].as_u64().map(|waits| waits + 1), "{before} {now}");
+    assert!(now["server"].is_null() && now["waits_ms"].is_f64(), "{now}");
+    let metrics = http_with(&front.admin, "GET", "/metrics", None).await.1;
+    assert!(metrics.contains("sqluice_sessions_by_state{state=\"waits_for_user_limit\"} 1"), "{metrics}");
+    let target = Target::plain(front.address_of("console").parse().unwrap(), SOON);
+    let login = query::login("admin", Credential::password(KEY));
+    let mut sql = Client::connect(&target, login, Limits { timeout: SOON, ..Limits::default() }).await.unwrap();
+    assert_eq!(value(&mut sql, "SELECT now FROM waits WHERE wait = 'user_limit'").await, "1");
+    all(&mut holder, "COMMIT").await;
+    let _client = waiting.await.unwrap();
+    let over = of("").await.unwrap();
+    assert!(over["waits_ms"].is_null() && over["waited_ms"].as_f64() >= now["waits_ms"].as_f64(), "{over}");
+}
+
+#[tokio::test]
+async fn waits_for_limits_of_users_are_shown() {
+    user_limits(Family::MariaDb, "e2e_sessions_limit").await;
+}
+
+#[tokio::test]
+async fn waits_for_limits_of_users_are_shown_mysql() {
+    user_limits(Family::MySql, "e2e_sessions_limit_mysql").await;
 }

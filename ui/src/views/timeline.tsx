@@ -51,7 +51,7 @@ export function Timeline() {
             order: 1e9,
             kind: change.kind === 'login' ? 'login' : change.kind !== 'order' ? 'config' : /"dry_run":true/.test(change.order) ? 'look' : 'order',
             tag: /^[45]/.test(change.result) ? 'bad' : change.kind === 'order' ? 'warn' : 'dim',
-            who: change.role ? `${change.role} at ${change.client ?? 'local'}` : '',
+            who: change.role ? `${change.role} at ${change.client ?? 'local'} by ${change.way}` : '',
             text: [change.text, change.order, change.result && `→ ${change.result}`].filter(Boolean).join(' '),
         })),
         ...(marks.data?.marks ?? []).map((mark: any): Entry => ({ at: mark.at * 1000, order: 0, kind: 'mark', tag: 'info', who: mark.author, text: mark.text })),

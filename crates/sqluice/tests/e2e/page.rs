@@ -3,9 +3,12 @@
 mod browser;
 mod world;
 
+use net::client::Target;
+use net::query::{self, Client, Limits};
 use serde_json::{Value, json};
+use wire::auth::Credential;
 
-use crate::support::{http, http_send, http_with, until, value};
+use crate::support::{SOON, all, http, http_send, http_with, until, value};
 use browser::Browser;
 use world::{ADMIN_KEY, OPERATE_KEY, VIEW_KEY, World};
 
@@ -58,6 +61,7 @@ async fn an_operator_sees_and_acts_in_a_browser() {
     drop(transaction);
     sessions_are_killed_by_a_filter(&browser, &world).await;
     sessions_are_moved(&browser, &world).await;
+    another_plan_is_seen(&browser, &world).await;
     the_primary_is_moved(&browser, &world).await;
     the_timeline_has_what_was_done(&browser, &world).await;
     keys_and_narrow_screens_work(&browser).await;
@@ -85,6 +89,7 @@ async fn every_view_has_its_data(browser: &Browser) {
     browser.wait("Number(document.querySelector('.figure b').textContent) > 0").await;
     // The history has its first step after ten seconds.
     browser.wait("document.querySelector('#history .legend b')?.textContent !== '–'").await;
+    listeners_have_their_lines(browser).await;
     browser.value("scrollTo(0, 0)").await;
     browser.picture("now").await;
     view(browser, "#/digests", "document.querySelectorAll('.bubble').length > 4").await;
@@ -92,6 +97,7 @@ async fn every_view_has_its_data(browser: &Browser) {
     browser.picture("digests").await;
     view(browser, "#/sessions?order=transaction", "true").await;
     has_row(browser, "sessions", "idle in transaction").await;
+    bytes_and_waits_are_shown(browser).await;
     browser.picture("sessions").await;
     view(browser, "#/servers", "document.querySelectorAll('.topology .server').length === 2").await;
     has_row(browser, "servers-main", "db2").await;
@@ -117,6 +123,89 @@ async fn every_view_has_its_data(browser: &Browser) {
     view(browser, "#/log?where=kind%3Dquery", "true").await;
     has_row(browser, "log", "SELECT name, price FROM app.items").await;
     browser.picture("log").await;
+}
+
+/// The charts of listeners have a line of each, with a figure.
+async fn listeners_have_their_lines(browser: &Browser) {
+    for (title, line) in [
+        ("Queries of listeners a second", "app"),
+        ("Sessions of listeners", "app"),
+        ("Bytes of listeners a second", "app in"),
+        ("Bytes of listeners a second", "app out"),
+    ] {
+        let legend = "chart.querySelector('.legend')?.textContent";
+        let chart =
+            format!("[...document.querySelectorAll('.chart')].find(chart => chart.textContent.includes('{title}'))");
+        browser.wait(&format!("(chart => chart && /{line}\\D*[1-9]/.test({legend}))({chart})")).await;
+    }
+}
+
+/// Each session has the bytes of its client, on a screen that is wide enough, and its waits.
+async fn bytes_and_waits_are_shown(browser: &Browser) {
+    browser.resize(1600, 860).await;
+    let heads = "[...document.querySelectorAll('#table-sessions th')].map(head => head.innerText.toLowerCase().trim())";
+    let cell = |head: &str| {
+        let at = format!("{heads}.findIndex(head => head.startsWith('{head}'))");
+        format!("({ROW_WITH})('sessions', 'app').cells[{at}].innerText")
+    };
+    for head in ["in", "out"] {
+        browser.wait(&format!("/^[1-9].* (B|KiB|MiB)$/.test({})", cell(head))).await;
+    }
+    browser.wait(&format!("{heads}.some(head => head.startsWith('waited'))")).await;
+    let waited = "[...document.querySelectorAll('#table-sessions td span')].some(span => /[1-9]\\d* statements? waited for a \
+                  connection, a limit or a server/.test(span.title))";
+    browser.wait(waited).await;
+    browser.resize(1280, 860).await;
+}
+
+/// An index is dropped behind a mark: the digest is slower, and has another plan.
+async fn another_plan_is_seen(browser: &Browser, world: &World) {
+    world.let_monitor_read().await;
+    let mut client = world.front.client().await;
+    let ask = "SELECT SLEEP(0) AS planned, id FROM app.planned WHERE k = 'k7'";
+    for _ in 0..30 {
+        all(&mut client, ask).await;
+    }
+    client.ping().await.unwrap();
+    let (_, page) = http_with(&world.front.admin, "GET", "/api/v1/digests?limit=1000", Some(VIEW_KEY)).await;
+    let page: Value = serde_json::from_str(&page).unwrap();
+    let text = "SELECT SLEEP(?) AS planned, id FROM app.planned WHERE k = ?";
+    let digest = page["digests"].as_array().unwrap().iter().find(|digest| digest["text"] == text).unwrap();
+    let explained = format!("/api/v1/digests/{}/explain", digest["hash"].as_str().unwrap());
+    until("the usual plan", async || {
+        let page = http_with(&world.front.admin, "GET", &explained, Some(VIEW_KEY)).await.1;
+        page.contains("by_k").then_some(())
+    })
+    .await;
+    let order = json!({ "text": "drop index" }).to_string();
+    let (_, mark) = http_send(&world.front.admin, "POST", "/api/v1/marks", Some(OPERATE_KEY), &order).await;
+    let mark: Value = serde_json::from_str(&mark).unwrap();
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    all(&mut client, "DROP INDEX by_k ON app.planned").await;
+    world.in_sync().await;
+    for _ in 0..30 {
+        all(&mut client, &ask.replace("SLEEP(0)", "SLEEP(0.12)")).await;
+    }
+    client.ping().await.unwrap();
+    let row = format!("({ROW_WITH})('regressions', 'FROM app.planned WHERE k = ?')");
+    let (mut shown, view_of) = (false, format!("#/digests?since=mark-{}", mark["id"]));
+    // The panel looks once a minute; to come again is a look.
+    for _ in 0..30 {
+        view(browser, "#/now", "true").await;
+        view(browser, &view_of, "true").await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        shown = browser.value(&format!("Boolean({row}?.innerText.includes('plan changed'))")).await == true;
+        if shown {
+            break;
+        }
+    }
+    assert!(shown, "{}", browser.value(&format!("{row}?.innerText")).await);
+    let title = browser.value(&format!("{row}.querySelector('span[title]').title")).await;
+    let title = title.as_str().unwrap();
+    let (before, now) = title.split_once("now (db2):").unwrap_or_else(|| panic!("{title}"));
+    assert!(before.starts_with("before (db2):") && before.contains("key=by_k") && !now.contains("key=by_k"), "{title}");
+    assert!(!title.contains("k7"), "a plan has no literal: {title}");
+    browser.picture("plan-changed").await;
 }
 
 async fn a_digest_is_understood_and_killed(browser: &Browser, world: &World) {
@@ -232,11 +321,26 @@ async fn the_primary_is_moved(browser: &Browser, world: &World) {
     browser.click("dialog #close").await;
 }
 
+async fn console(world: &World) -> Client {
+    let target = Target::plain(world.front.address_of("console").parse().unwrap(), SOON);
+    let login = query::login("admin", Credential::password(ADMIN_KEY));
+    Client::connect(&target, login, Limits { timeout: SOON, ..Limits::default() }).await.unwrap()
+}
+
 async fn the_timeline_has_what_was_done(browser: &Browser, world: &World) {
     view(browser, "#/timeline", "document.getElementById('timeline').textContent.includes('/switchover')").await;
     browser.write("#mark", "deploy 7").await;
     browser.click("main form button").await;
     browser.wait("document.getElementById('timeline').textContent.includes('deploy 7')").await;
+    // Each order says by which way it came.
+    let mut sql = console(world).await;
+    all(&mut sql, "MARK 'from the console' BY 'a dba'").await;
+    let line = |parts: [&str; 2]| {
+        let [one, other] = parts.map(|part| format!("line.textContent.includes('{part}')"));
+        format!("[...document.querySelectorAll('#timeline li')].some(line => {one} && {other})")
+    };
+    browser.wait(&line(["admin at 127.0.0.1", "by console"])).await;
+    browser.wait(&line(["by api", "/switchover"])).await;
     for text in ["/sessions/kill", "Sqluice", "promoted", "primary is db2", "db1 is replica, up"] {
         browser.wait(&format!("document.getElementById('timeline').textContent.includes('{text}')")).await;
     }

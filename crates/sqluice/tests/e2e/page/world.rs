@@ -8,7 +8,7 @@ use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, Limits};
 use tokio::task::JoinHandle;
 
-use crate::support::{Front, all, app, blocking};
+use crate::support::{Front, SOON, all, app, blocking};
 
 pub const ADMIN_KEY: &str = "open everything";
 pub const OPERATE_KEY: &str = "open some";
@@ -21,7 +21,9 @@ const TABLES: &str = "USE app;
     INSERT INTO app.items SELECT seq, CONCAT('item ', seq), seq * 3 FROM seq_1_to_500;
     CREATE TABLE app.orders (id INT AUTO_INCREMENT PRIMARY KEY, item INT, at TIMESTAMP DEFAULT NOW());
     CREATE TABLE app.pages (id INT PRIMARY KEY, body VARCHAR(200));
-    INSERT INTO app.pages SELECT seq, REPEAT('x', 100) FROM seq_1_to_20";
+    INSERT INTO app.pages SELECT seq, REPEAT('x', 100) FROM seq_1_to_20;
+    CREATE TABLE app.planned (id INT PRIMARY KEY, k VARCHAR(20), KEY by_k (k));
+    INSERT INTO app.planned SELECT seq, CONCAT('k', seq) FROM seq_1_to_20";
 
 const RULES: &str = "[[rule]]\nname = \"pages\"\ntable = \"app.pages\"\naccess = \"read\"\ncache = \"on\"\ncache_ttl_ms = 2000\n\
     [[rule]]\nname = \"no-full-delete\"\ndigest_regex = '^DELETE FROM [^ ]+$'\nrefuse = \"a DELETE needs a WHERE\"\n\
@@ -41,10 +43,14 @@ impl World {
         let servers = Arc::new(blocking(move || Replication::start(options).unwrap()).await);
         let front = Front::start(&servers, |setup| {
             setup.proxy += "\ndigests_max = 2000";
-            setup.admin = format!("key = \"{ADMIN_KEY}\"\noperate_key = \"{OPERATE_KEY}\"\nview_key = \"{VIEW_KEY}\"");
+            setup.admin = "sql_address = \"127.0.0.1:0\"\n".into();
+            setup.admin +=
+                &format!("key = \"{ADMIN_KEY}\"\noperate_key = \"{OPERATE_KEY}\"\nview_key = \"{VIEW_KEY}\"");
             setup.cluster +=
                 &format!("\nreplication = {{ user = \"{}\", password = \"{}\" }}", lab::REPL_USER, lab::REPL_PASSWORD);
-            setup.more = format!("[events]\nqueries = \"all\"\n[history]\npath = \"history.sqlite\"\n{RULES}");
+            setup.more = format!(
+                "[events]\nqueries = \"all\"\n[history]\npath = \"history.sqlite\"\nexplain_every_s = 1\n{RULES}"
+            );
         })
         .await;
         let stop = Arc::new(AtomicBool::new(false));
@@ -70,6 +76,23 @@ impl World {
         tokio::spawn(async move {
             let _ = client.query(text).await;
         })
+    }
+
+    /// The monitor's account may explain reads of the application.
+    pub async fn let_monitor_read(&self) {
+        let servers = self.servers.clone();
+        let grant = format!("GRANT SELECT ON app.* TO {}@'%'", lab::MONITOR_USER);
+        blocking(move || {
+            servers.primary().sql(&grant).unwrap();
+            servers.wait_in_sync(SOON).unwrap();
+        })
+        .await;
+    }
+
+    /// All replicas have what the primary has.
+    pub async fn in_sync(&self) {
+        let servers = self.servers.clone();
+        blocking(move || servers.wait_in_sync(SOON).unwrap()).await;
     }
 
     /// A transaction that nobody goes on with.

@@ -4,7 +4,7 @@ use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, QueryError};
 
 use crate::parity::lone;
-use crate::support::{Front, all, blocking, calm, error, families, until, value};
+use crate::support::{Front, SOON, all, blocking, calm, error, families, until, value};
 
 /// A second cluster of the same process, in front of the same server.
 fn with_second_cluster(address: &str) -> String {
@@ -284,4 +284,95 @@ async fn direct_lists_have_the_servers_ids() {
 #[tokio::test]
 async fn direct_lists_have_the_servers_ids_mysql() {
     direct(Family::MySql, "e2e_direct_mysql").await;
+}
+
+/// With `/* sqluice: direct */` each list of connections is that of the server, which root sees there; on a replica, too.
+async fn direct_lists(family: Family) {
+    let config = vec!["performance_schema=ON".to_owned()];
+    let options = ReplicationOptions { config, ..ReplicationOptions::new(family, 1) };
+    let servers = blocking(|| Replication::start(options).unwrap()).await;
+    let sql = "CREATE USER chief@'%' IDENTIFIED BY 'pw'; GRANT ALL ON *.* TO chief@'%' WITH GRANT OPTION;
+               CREATE TABLE app.t (v INT PRIMARY KEY) ENGINE = InnoDB; INSERT INTO app.t VALUES (1)";
+    servers.primary().sql(sql).unwrap();
+    servers.wait_in_sync(SOON).unwrap();
+    let front = Front::start(&servers, |setup| setup.proxy = "workers = 1\ndrain_ms = 200".into()).await;
+    let mut chief = until("a login", async || front.login("chief", "pw").await.ok()).await;
+    let mut other = front.login("chief", "pw").await.unwrap();
+    let roots = |server: &lab::Server, text: &str| -> Vec<u64> {
+        server.sql(text).unwrap().lines().filter_map(|line| line.trim().parse().ok()).collect()
+    };
+    let of_chief = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'chief' ORDER BY ID";
+    // Each of both has a connection to the primary; only that of the first is in a transaction.
+    all(&mut chief, "BEGIN").await;
+    all(&mut other, "SELECT GET_LOCK('direct', 1)").await;
+    let two = roots(servers.primary(), of_chief);
+    assert_eq!(two.len(), 2, "{two:?}");
+    all(&mut chief, "INSERT INTO app.t VALUES (2)").await;
+    let in_transaction = roots(servers.primary(), "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx");
+    let mut lists = vec![
+        (of_chief, &two),
+        ("SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE PROCESSLIST_USER = 'chief' ORDER BY 1", &two),
+        (
+            "SELECT DISTINCT PROCESSLIST_ID FROM performance_schema.session_connect_attrs JOIN performance_schema.threads \
+             USING (PROCESSLIST_ID) WHERE PROCESSLIST_USER = 'chief' ORDER BY 1",
+            &two,
+        ),
+        ("SELECT conn_id FROM sys.processlist WHERE user LIKE 'chief@%' ORDER BY 1", &two),
+        ("SELECT conn_id FROM sys.`x$session` WHERE user LIKE 'chief@%' ORDER BY 1", &two),
+        ("SELECT trx_mysql_thread_id FROM information_schema.innodb_trx", &in_transaction),
+    ];
+    if family == Family::MySql {
+        lists.push(("SELECT ID FROM performance_schema.processlist WHERE USER = 'chief' ORDER BY ID", &two));
+        lists.push((
+            "SELECT DISTINCT t.PROCESSLIST_ID FROM performance_schema.events_statements_current e \
+             JOIN performance_schema.threads t USING (THREAD_ID) WHERE t.PROCESSLIST_USER = 'chief' ORDER BY 1",
+            &two,
+        ));
+    }
+    let number = |row: &net::query::Row| String::from_utf8_lossy(row[0].as_deref().unwrap()).parse::<u64>().unwrap();
+    let sessions: Vec<u64> = [id(&chief), id(&other)].map(u64::from).into();
+    for (text, expected) in &lists {
+        let direct = format!("/* sqluice: direct */ {text}");
+        let found: Vec<u64> = all(&mut chief, &direct).await.remove(0).rows.iter().map(number).collect();
+        assert_eq!(found, **expected, "{family:?} {text}");
+        let prepared = chief.prepare(&direct).await.unwrap();
+        let found: Vec<u64> = chief.execute(&prepared, &[]).await.unwrap().remove(0).rows.iter().map(number).collect();
+        assert_eq!(found, **expected, "{family:?} prepared: {text}");
+        // Without the word the same list has sessions.
+        let found: Vec<u64> = all(&mut chief, text).await.remove(0).rows.iter().map(number).collect();
+        assert!(found.iter().all(|id| sessions.contains(id)) && !found.is_empty(), "{family:?} {text}: {found:?}");
+    }
+    // What else reads a list.
+    all(
+        &mut chief,
+        "/* sqluice: direct */ SET @least = (SELECT MIN(ID) FROM information_schema.PROCESSLIST WHERE USER = 'chief')",
+    )
+    .await;
+    assert_eq!(value(&mut chief, "SELECT @least").await, two[0].to_string());
+    assert_eq!(value(&mut chief, "/* sqluice: direct */ SELECT CONNECTION_ID()").await, id(&chief).to_string());
+    assert_eq!(roots(servers.primary(), "SELECT IS_USED_LOCK('direct')").len(), 1);
+    // A server's id is what KILL takes, too.
+    let of_other = roots(servers.primary(), "SELECT IS_USED_LOCK('direct')")[0];
+    all(&mut chief, &format!("KILL {of_other}")).await;
+    has_ended(&mut other).await;
+    assert_eq!(value(&mut chief, "SELECT COUNT(*) FROM app.t").await, "2", "the killer goes on");
+    all(&mut chief, "COMMIT").await;
+    // An idle connection of the pool is a row of the server's list alone.
+    let replica = servers.replicas().next().unwrap();
+    assert_eq!(value(&mut chief, "/* sqluice: server=db2 */ SELECT COUNT(*) FROM app.t WHERE v = 1").await, "1");
+    let idle = roots(replica, of_chief);
+    assert!(!idle.is_empty());
+    let of_replica = format!("/* sqluice: direct server=db2 */ {of_chief}");
+    let found: Vec<u64> = all(&mut chief, &of_replica).await.remove(0).rows.iter().map(number).collect();
+    assert_eq!(found, idle, "{family:?}");
+}
+
+#[tokio::test]
+async fn direct_lists_are_those_of_the_server() {
+    direct_lists(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn direct_lists_are_those_of_the_server_mysql() {
+    direct_lists(Family::MySql).await;
 }

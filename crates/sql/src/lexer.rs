@@ -24,6 +24,8 @@ pub enum TokenKind {
     String,
     /// `X'…'` or `B'…'`.
     BitString,
+    /// `$$…$$` or `$tag$…$tag$`: the code of a routine or a library (MySQL from 9.0 on).
+    DollarString,
     /// A character set introducer: `_utf8mb4` before a string.
     Introducer,
     /// `@name`, `@'name'`, `` @`name` ``.
@@ -99,7 +101,7 @@ const WORD: u8 = 16;
 const MARK: u8 = 32;
 
 /// The classes of bytes. Bytes from 0x80 are parts of identifiers in every character set that a client can use; 0xa0 may be
-/// white space and begins no word by this table.
+/// white space, and `$` a quote, so that neither begins a word by this table.
 static CLASS: [u8; 256] = byte_classes();
 
 const fn byte_classes() -> [u8; 256] {
@@ -109,8 +111,8 @@ const fn byte_classes() -> [u8; 256] {
         table[byte] = match byte as u8 {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
             b'0'..=b'9' => IDENTIFIER | DIGIT,
-            0xa0 => IDENTIFIER,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xff => IDENTIFIER | WORD,
+            0xa0 | b'$' => IDENTIFIER,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xff => IDENTIFIER | WORD,
             b'(' | b')' | b',' | b';' | b'?' => MARK,
             b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'~' | b'^' | b'&' | b'|' => OPERATOR,
             _ => 0,
@@ -234,6 +236,8 @@ impl<'a> Lexer<'a> {
                 return None;
             }
             0xa0 => return Some(self.word(start, after_dot)),
+            b'$' if !after_dot => return Some(self.dollar(start)),
+            b'$' => return Some(self.word(start, true)),
             b'0'..=b'9' if !after_dot => return Some(self.number(start)),
             b'0'..=b'9' => return Some(self.word(start, true)),
             b'\'' => return Some(self.string(start, start)),

@@ -24,7 +24,9 @@ pub fn replace_literals(text: &[u8], dialect: &Dialect, mut give: impl FnMut(&[u
         match token.kind {
             TokenKind::End => return Some(out),
             TokenKind::Bad => return None,
-            TokenKind::Number | TokenKind::BitString => out.extend_from_slice(give(bytes).as_bytes()),
+            TokenKind::Number | TokenKind::BitString | TokenKind::DollarString => {
+                out.extend_from_slice(give(bytes).as_bytes())
+            }
             TokenKind::String => out.extend_from_slice(give(&string(token, text, dialect)).as_bytes()),
             TokenKind::Word | TokenKind::QuotedIdentifier if !is_query && !is_first && may_be_secret(bytes) => {
                 return None;

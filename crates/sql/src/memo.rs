@@ -31,7 +31,7 @@ const STRING: u8 = 2;
 enum Class {
     /// White space and marks that mean the same wherever they stand.
     Mark,
-    /// Letters, `_` and `$`.
+    /// Letters and `_`.
     Letter,
     /// The text has no shape.
     No,
@@ -54,7 +54,8 @@ const fn classes() -> [Class; 256] {
     let mut byte = 0;
     while byte < 128 {
         classes[byte] = match byte as u8 {
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => Class::Letter,
+            // A `$` may begin a text that reads by other rules.
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => Class::Letter,
             b'0'..=b'9' => Class::Digit,
             b' ' | b'\t' | b'\n' | b'\r' => Class::Mark,
             b'(' | b')' | b',' | b'=' | b'<' | b'>' | b'!' | b'+' | b'*' | b'%' | b'&' | b'|' | b'^' | b'~' => {

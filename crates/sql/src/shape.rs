@@ -176,7 +176,11 @@ impl<S: Sink> Shape<S> {
         match token.kind {
             // Strings beside a literal are part of it.
             TokenKind::String if self.last == Piece::Literal => {}
-            TokenKind::Number | TokenKind::String | TokenKind::BitString | TokenKind::Placeholder => {
+            TokenKind::Number
+            | TokenKind::String
+            | TokenKind::BitString
+            | TokenKind::DollarString
+            | TokenKind::Placeholder => {
                 if self.last == Piece::Sign && token.kind == TokenKind::Number {
                     self.sink.back(self.mark);
                 }

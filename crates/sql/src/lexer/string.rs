@@ -2,7 +2,10 @@
 
 use super::{Lexer, Token, TokenKind};
 use crate::dialect::Modes;
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
+
+/// MySQL reads texts in dollars from this version on: 9.0.
+const DOLLARS_QUOTE_SINCE: u32 = 90_000;
 
 impl Lexer<'_> {
     /// A string whose opening quote is at `quote`; the token begins at `start`.
@@ -59,6 +62,21 @@ impl Lexer<'_> {
             }
         }
         self.take(TokenKind::Bad, start, self.text.len())
+    }
+
+    /// A word that begins with `$`, or what stands between two equal tags in dollars. Tried on MySQL 9.7: nothing is an escape
+    /// in there, and a tag is what a bare identifier can be, without dollars.
+    pub(super) fn dollar(&mut self, start: usize) -> Token {
+        let word = self.identifier_end(start + 1);
+        let tag = self.text.get(start + 1..word).unwrap_or_default();
+        let quotes = !self.is_mariadb() && self.dialect.version >= DOLLARS_QUOTE_SINCE;
+        let Some(length) = memchr(b'$', tag).filter(|_| quotes) else { return self.word(start, false) };
+        let begin = start + length + 2;
+        let (tag, rest) = (self.text.get(start..begin).unwrap_or_default(), self.text.get(begin..).unwrap_or_default());
+        match memmem::find(rest, tag) {
+            Some(at) => self.take(TokenKind::DollarString, start, begin + at + tag.len()),
+            None => self.take(TokenKind::Bad, start, self.text.len()),
+        }
     }
 
     /// `X'…'` or `B'…'`.

@@ -77,14 +77,19 @@ impl Cluster {
         plan.map(|result| shown(&server, &result)).map_err(|error| self.words(&server, &wanted.schema, &error))
     }
 
-    /// The words of a failure: a grant that is missing, or the server's own.
+    /// The words of a failure: a grant that is missing, or the server's own where those name nothing but objects. Others may quote
+    /// the sample, whose literals nobody shall see.
     fn words(&self, server: &str, schema: &str, error: &QueryError) -> String {
         let QueryError::Server(refusal) = error else { return format!("{server}: {error}") };
         let user = &self.user;
         let grant = match refusal.code {
             code if is_denied(code) => "SELECT",
             errno::ER_VIEW_NO_EXPLAIN => "SELECT, SHOW VIEW",
-            _ => return format!("{server}: {error}"),
+            errno::ER_NO_SUCH_TABLE | errno::ER_BAD_DB_ERROR => return format!("{server}: {error}"),
+            code => {
+                let state = refusal.sqlstate.as_deref().unwrap_or("HY000");
+                return format!("{server} does not explain it: error {code}, SQLSTATE {state}");
+            }
         };
         let on = if schema.is_empty() { "the schema's tables".to_owned() } else { format!("`{schema}`.*") };
         format!("{server}: {error}; the monitor's account lacks a right: GRANT {grant} ON {on} TO {user}")

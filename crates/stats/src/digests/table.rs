@@ -223,10 +223,11 @@ impl DigestTable {
         if ran.time_us > entry.sample_above_us && self.keeps_samples { Counted::Slower } else { Counted::Done }
     }
 
-    /// Takes a statement as the sample of its entry, if it has one. A statement without a text leaves the sample as it is.
+    /// Takes a statement as the sample of its entry, if it has one. A statement without a text leaves the sample as it is, and so
+    /// does one that failed: it may have no plan.
     #[cold]
     pub fn sample(&mut self, key: u64, ran: &Ran, text: Option<&[u8]>) {
-        if !self.keeps_samples {
+        if !self.keeps_samples || ran.error.is_some() {
             return;
         }
         let Some(entry) = self.index.get(&key).and_then(|slot| self.entries.get_mut(*slot as usize)) else { return };

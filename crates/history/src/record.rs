@@ -171,7 +171,10 @@ impl Recorder {
 
     /// The growth of digests since the last look.
     pub fn grown(&self, now_s: u64, digests: &[DigestFigures]) -> Grown {
-        let Some((since_s, before)) = &self.digests else { return Grown { now_s, ..Grown::default() } };
+        // A clock that was set back says nothing of the time since the last look.
+        let Some((since_s, before)) = self.digests.as_ref().filter(|(since_s, _)| *since_s <= now_s) else {
+            return Grown { now_s, ..Grown::default() };
+        };
         let grown = digests.iter().filter_map(|digest| since(digest, before.get(&digest.key())));
         Grown { since_s: Some(*since_s), now_s, digests: grown.collect() }
     }
@@ -183,11 +186,12 @@ impl Recorder {
     /// As [`Recorder::figures`].
     pub fn digests(&mut self, now_s: u64, digests: Vec<DigestFigures>) -> Result<(), HistoryError> {
         let Grown { since_s, digests: mut grown, .. } = self.grown(now_s, &digests);
-        if since_s.is_some_and(|since_s| since_s >= now_s) {
+        if since_s == Some(now_s) {
             return Ok(());
         }
         self.digests = Some((now_s, digests.into_iter().map(|digest| (digest.key(), digest)).collect()));
-        // The first look has the figures of all time before it, which belong to no minute.
+        // The first look has the figures of all time before it, which belong to no minute; so has one behind a clock that was set
+        // back.
         let Some(since_s) = since_s else { return Ok(()) };
         grown.sort_by_key(|digest| (std::cmp::Reverse(digest.time_us), std::cmp::Reverse(digest.statements)));
         grown.truncate(windows::WINDOW_DIGESTS_KEPT);

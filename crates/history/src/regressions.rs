@@ -121,8 +121,8 @@ impl History {
         let beginning = windows::beginning(&connection, since_s)?.unwrap_or(last_look_s);
         let from_s = if since_s >= last_look_s { last_look_s } else { beginning };
         let mut after = windows::read(&connection, from_s, last_look_s)?;
-        after.add(grown.now_s - last_look_s, &grown.digests);
-        let length_s = (grown.now_s - from_s).max(HOUR_S);
+        after.add(grown.now_s.saturating_sub(last_look_s), &grown.digests);
+        let length_s = grown.now_s.saturating_sub(from_s).max(HOUR_S);
         let back = |before_s: u64, length_s: u64| {
             let from_s = from_s.saturating_sub(before_s);
             (from_s, from_s + length_s)

@@ -140,7 +140,8 @@ impl KeeperThread {
         let now_s = now_s();
         let figures = kept(&metrics::render(&self.shared));
         let mut written = self.recorder.figures(now_s, &figures);
-        if now_s >= self.digests_at_s + DIGESTS_PACE_S {
+        // The clock may have been set back.
+        if now_s >= self.digests_at_s + DIGESTS_PACE_S || now_s < self.digests_at_s {
             written = written.and(self.look_at_digests(now_s));
         }
         self.note(written);

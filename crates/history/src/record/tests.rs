@@ -128,6 +128,26 @@ fn digest(hash: &str, statements: u64, time_us: u64) -> DigestFigures {
     }
 }
 
+/// A clock that is set back by an hour: digests are taken anew from then on, and compared.
+#[test]
+fn a_clock_that_is_set_back_stops_no_history() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    recorder.digests(START + 3600, vec![digest("a", 100, 9_000)]).unwrap();
+    let grown = recorder.grown(START, &[digest("a", 105, 9_400)]);
+    assert_eq!((grown.since_s, grown.now_s, grown.digests.len()), (None, START, 0));
+    let limits = crate::Limits { factor: 3.0, samples: 1, limit: 10 };
+    let found = History::of(&path).regressions(START - 60, &grown, limits).unwrap();
+    assert_eq!((found.after, found.digests.len()), ((START, START), 0));
+    recorder.digests(START + 10, vec![digest("a", 110, 9_500)]).unwrap();
+    recorder.digests(START + 70, vec![digest("a", 117, 10_200)]).unwrap();
+    let sums = History::of(&path).digests(Range { from_s: START, until_s: START + 1000 }, 10).unwrap();
+    assert_eq!((sums.len(), sums[0].statements, sums[0].time_us), (1, 7, 700));
+    // A look that was made by the clock of before.
+    let late = crate::Grown { since_s: Some(START + 3600), now_s: START + 80, digests: Vec::new() };
+    assert!(History::of(&path).regressions(START, &late, limits).is_ok());
+}
+
 #[test]
 fn the_heaviest_digests_of_each_minute_are_kept() {
     let (_folder, path) = folder();

@@ -202,6 +202,12 @@ impl Sinks {
         self.spool.iter().for_each(|spool| spool.wake());
     }
 
+    /// Has files get other names now.
+    pub(crate) fn rotate(&self) {
+        self.lock().iter().for_each(|running| running.shared.rotate());
+        self.spool.iter().for_each(|spool| spool.wake());
+    }
+
     /// Has each sink write what waits, and ends their threads. One that cannot write, or hangs, is left alone.
     pub(crate) fn stop(&self) {
         let mut running = std::mem::take(&mut *self.lock());

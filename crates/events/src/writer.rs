@@ -182,6 +182,11 @@ impl Events {
         self.counts.lost.load(Ordering::Relaxed)
     }
 
+    /// Has the files of events get other names now, and be made anew where another program has moved them.
+    pub fn rotate(&self) {
+        self.sinks.rotate();
+    }
+
     /// The figures of each sink.
     pub fn sinks(&self) -> Vec<SinkFigures> {
         self.sinks.figures()

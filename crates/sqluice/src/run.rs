@@ -53,6 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The signals that matter here, caught from the moment this exists.
 struct Signals {
     hangup: Signal,
+    rotate: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -61,6 +62,7 @@ async fn serve(args: &Args, config: Config) -> anyhow::Result<ExitCode> {
     let catch = |kind| signal(kind).context("cannot catch signals");
     let mut signals = Signals {
         hangup: catch(SignalKind::hangup())?,
+        rotate: catch(SignalKind::user_defined1())?,
         terminate: catch(SignalKind::terminate())?,
         interrupt: catch(SignalKind::interrupt())?,
     };
@@ -75,6 +77,7 @@ async fn serve(args: &Args, config: Config) -> anyhow::Result<ExitCode> {
     loop {
         tokio::select! {
             _ = signals.hangup.recv() => reload(&args.config, &mut running),
+            _ = signals.rotate.recv() => running.rotate_events(),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }

@@ -173,6 +173,12 @@ impl Running {
         }
     }
 
+    /// Has the files of events rotated.
+    pub fn rotate_events(&self) {
+        tracing::info!("the files of events are rotated: SIGUSR1");
+        self.events.rotate();
+    }
+
     /// Shows on the page's timeline that the configuration was read again, and makes an event of it.
     pub fn note_reload(&self, is_good: bool, words: String) {
         let reload = Admin {

@@ -41,7 +41,19 @@ impl FileOutput {
     /// The work of each second: the file's name is followed, and the disk keeps the written lines.
     pub(super) fn upkeep(&mut self) -> io::Result<()> {
         self.sync()?;
-        self.file.follow_name(SystemTime::now())
+        self.file.follow_name(SystemTime::now()).map(drop)
+    }
+
+    /// The file gets another name now. One that was moved is made anew, and what is behind its name meanwhile stays.
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
+        self.sync()?;
+        if self.file.follow_name(SystemTime::now())? {
+            return Ok(());
+        }
+        if let Some(rotated) = self.file.rotate_now(SystemTime::now())? {
+            self.tidy(rotated);
+        }
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {

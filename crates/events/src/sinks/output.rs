@@ -62,6 +62,14 @@ impl Output {
         }
     }
 
+    /// Gives a file another name now, or makes it anew if it was moved; nothing for others.
+    pub(super) fn rotate(&mut self) -> io::Result<()> {
+        match self {
+            Output::File(file) => file.rotate(),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the sink's cursor may follow each write at once. A file says by its last line how far it is; its cursor must not be
     /// ahead of what its disk has.
     pub(super) fn survives_kill(&self) -> bool {

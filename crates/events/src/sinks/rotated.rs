@@ -70,18 +70,27 @@ impl EventFile {
         Ok(rotated)
     }
 
-    /// Opens the file again if its name belongs to another one now, or to none: logrotate has moved it.
+    /// Gives the file another name, unless it is empty or no regular one. Gives that name.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn follow_name(&mut self, now: SystemTime) -> io::Result<()> {
+    pub(crate) fn rotate_now(&mut self, now: SystemTime) -> io::Result<Option<PathBuf>> {
+        let is_due = self.is_regular && self.bytes > 0;
+        is_due.then(|| self.rotate(now)).transpose()
+    }
+
+    /// Opens the file again if its name belongs to another one now, or to none: logrotate has moved it. Gives whether it did.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn follow_name(&mut self, now: SystemTime) -> io::Result<bool> {
         let own = self.file.metadata()?;
         let is_own =
             std::fs::metadata(&self.path).is_ok_and(|named| (named.ino(), named.dev()) == (own.ino(), own.dev()));
         if !is_own {
             *self = EventFile::open(&self.path, &self.rotation, now)?;
         }
-        Ok(())
+        Ok(!is_own)
     }
 
     /// Has the disk keep the written lines: they survive a crash of the machine from now on.

@@ -30,6 +30,8 @@ pub(super) struct Shared {
     pub(super) counts: SinkCounts,
     /// The settings of a reload, with the name of the process, that the thread has not taken yet.
     changed: Mutex<Option<(SinkSettings, String)>>,
+    /// The operator wants another file now.
+    rotating: AtomicBool,
     finishing: AtomicBool,
     quitting: AtomicBool,
 }
@@ -40,6 +42,7 @@ impl Shared {
             queue: Queue::new(WAITING_BYTES_MAX),
             counts,
             changed: Mutex::default(),
+            rotating: AtomicBool::new(false),
             finishing: AtomicBool::new(false),
             quitting: AtomicBool::new(false),
         }
@@ -48,6 +51,12 @@ impl Shared {
     /// Brings other settings.
     pub(super) fn change(&self, settings: SinkSettings, node: &str) {
         *self.changed.lock().unwrap_or_else(PoisonError::into_inner) = Some((settings, node.to_owned()));
+        self.queue.wake();
+    }
+
+    /// Has a file get another name now, or be made anew if it was moved.
+    pub(super) fn rotate(&self) {
+        self.rotating.store(true, Ordering::SeqCst);
         self.queue.wake();
     }
 
@@ -100,7 +109,7 @@ impl Runner {
             }
             let is_over = self.batch.is_empty() && self.source.is_over(&self.shared.queue);
             let written = self.write();
-            let upkeep = self.upkeep(is_over);
+            let upkeep = self.rotate().and_then(|()| self.upkeep(is_over));
             if self.shared.quitting.load(Ordering::SeqCst) {
                 return;
             }
@@ -151,6 +160,13 @@ impl Runner {
             tracing::info!(sink = self.settings.name, "events are written again");
         }
         Ok(())
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        match &mut self.output {
+            Some(output) if self.shared.rotating.swap(false, Ordering::SeqCst) => output.rotate(),
+            _ => Ok(()),
+        }
     }
 
     fn upkeep(&mut self, at_once: bool) -> io::Result<()> {

@@ -78,3 +78,34 @@ fn a_sink_without_a_file_is_told_by_its_name() {
     let wrong = file("files.x", &PathBuf::from("/nowhere/events"));
     assert_eq!(Sinks::start(&[wrong], "n1", 1, None).unwrap_err().0, "files.x");
 }
+
+#[test]
+fn files_are_rotated_on_demand_and_follow_those_that_were_moved() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, moved) = (folder.path().join("events"), folder.path().join("moved"));
+    let sinks = Sinks::start(&[file("file", &path)], "n1", 1, None).unwrap();
+    let others = || {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|name| name.to_string_lossy().contains("events.")).collect::<Vec<_>>()
+    };
+    sinks.rotate();
+    for number in 1..=2 {
+        sinks.push(&block(number, 10));
+        wait_for(|| figures(&sinks, "file").written == number);
+        sinks.rotate();
+        wait_for(|| others().len() as u64 == number);
+        wait_for(|| std::fs::metadata(&path).is_ok_and(|found| found.len() == 0));
+    }
+    // One that another program has moved keeps that name.
+    sinks.push(&block(3, 10));
+    wait_for(|| figures(&sinks, "file").written == 3);
+    std::fs::rename(&path, &moved).unwrap();
+    sinks.rotate();
+    wait_for(|| path.exists());
+    sinks.push(&block(4, 10));
+    sinks.stop();
+    assert_eq!((numbers(&moved), numbers(&path), others().len()), (vec![(3, 3)], vec![(4, 4)], 2));
+    let mut rotated: Vec<_> = others().iter().flat_map(|path| numbers(path)).collect();
+    rotated.sort();
+    assert_eq!(rotated, [(1, 1), (2, 2)]);
+}

@@ -342,7 +342,7 @@ async fn direct_lists(family: Family) {
         let found: Vec<u64> = all(&mut chief, text).await.remove(0).rows.iter().map(number).collect();
         assert!(found.iter().all(|id| sessions.contains(id)) && !found.is_empty(), "{family:?} {text}: {found:?}");
     }
-    // What else reads a list.
+    // A SET reads the same list.
     all(
         &mut chief,
         "/* sqluice: direct */ SET @least = (SELECT MIN(ID) FROM information_schema.PROCESSLIST WHERE USER = 'chief')",

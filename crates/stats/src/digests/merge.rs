@@ -50,9 +50,12 @@ pub fn merge_by_cluster(reports: impl IntoIterator<Item = DigestReport>, order: 
     merge_with(reports, order, true)
 }
 
+/// Hash, user and schema of a row, and its cluster where each has rows of its own.
+type RowKey = (u64, Arc<str>, Arc<str>, Option<Arc<str>>);
+
 fn merge_with(reports: impl IntoIterator<Item = DigestReport>, order: Order, by_cluster: bool) -> DigestReport {
     let mut sum = DigestReport::default();
-    let mut places: HashMap<(u64, Arc<str>, Arc<str>, Option<Arc<str>>), usize> = HashMap::new();
+    let mut places: HashMap<RowKey, usize> = HashMap::new();
     for report in reports {
         sum.others.add(&report.others);
         sum.others_cached.add(&report.others_cached);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::receiver::{Receiver, assert_complete};
 use super::{assert_gapless, form_begins, lines, start_with};
-use crate::support::{Front, all, error, until};
+use crate::support::{Front, all, error, signal, until};
 
 fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.display())
@@ -83,4 +83,31 @@ async fn a_receiver_that_is_down_holds_no_other_sink_and_gets_everything_later()
     let of_errors = lines(&errors);
     assert!(of_errors.iter().all(|line| line["kind"] != "query" || !line["error"].is_null()), "{of_errors:?}");
     assert!(of_errors.iter().any(|line| line["error"]["code"] == 1146));
+}
+
+/// SIGUSR1 gives the file another name, and the process goes on; a file that was moved is made anew at once.
+#[tokio::test]
+async fn a_signal_rotates_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, moved) = (folder.path().join("events.jsonl"), folder.path().join("moved"));
+    let more = format!("[events]\nqueries = \"all\"\n[events.file]\npath = \"{}\"\n", file.display());
+    let mut front = start_with(Family::MariaDb, "e2e_events_signal", &more).await;
+    let mut client = crate::statements::within(&front, "e2e_events_signal").await;
+    all(&mut client, "SELECT 1 FROM items").await;
+    super::event(&file, "the first query", |line| form_begins(line, "SELECT ? FROM items")).await;
+    signal(front.pid(), "USR1");
+    let others = || {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().ends_with(".zst")).count()
+    };
+    until("the file with another name", async || (others() == 1).then_some(())).await;
+    all(&mut client, "SELECT 2, 3 FROM items").await;
+    super::event(&file, "the next query", |line| form_begins(line, "SELECT ?, ? FROM items")).await;
+    assert!(!lines(&file).iter().any(|line| form_begins(line, "SELECT ? FROM items")));
+    std::fs::rename(&file, &moved).unwrap();
+    signal(front.pid(), "USR1");
+    until("a new file", async || file.exists().then_some(())).await;
+    assert!(front.is_running() && others() == 1);
+    all(&mut client, "SELECT 4, 5, 6 FROM items").await;
+    super::event(&file, "the last query", |line| form_begins(line, "SELECT ?, ?, ? FROM items")).await;
 }

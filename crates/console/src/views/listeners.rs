@@ -11,6 +11,11 @@ use super::{Need, Rows, Schema, View};
 use crate::cells::{Row, row};
 use crate::columns::{int, text};
 
+/// Listener and cluster.
+type Key = (Arc<str>, Arc<str>);
+/// The counters of a listener, one of each worker.
+type Stats = Vec<Arc<ListenerStats>>;
+
 pub(super) const VIEWS: &[View] = &[View {
     name: "listeners",
     schema: Schema::Main,
@@ -36,7 +41,7 @@ pub(super) const VIEWS: &[View] = &[View {
 
 /// Those of the configuration, and those that still have counts of before.
 fn listeners(gathered: &Gathered) -> Vec<Row> {
-    let mut all: BTreeMap<(Arc<str>, Arc<str>), Vec<Arc<ListenerStats>>> = BTreeMap::new();
+    let mut all: BTreeMap<Key, Stats> = BTreeMap::new();
     let configured = &gathered.settings.config.listeners;
     for (name, listener) in configured {
         all.entry((name.clone(), listener.cluster.clone())).or_default();
@@ -44,7 +49,7 @@ fn listeners(gathered: &Gathered) -> Vec<Row> {
     for entry in gathered.shared.sources.workers.iter().flat_map(|worker| worker.listeners()) {
         all.entry((entry.listener, entry.cluster)).or_default().push(entry.stats);
     }
-    let of = |((listener, cluster), all): (&(Arc<str>, Arc<str>), &Vec<Arc<ListenerStats>>)| {
+    let of = |((listener, cluster), all): (&Key, &Stats)| {
         let sessions = gathered.sessions.iter().filter(|facts| facts.listener.as_ref() == Some(listener)).count();
         let own = configured.get(listener).filter(|own| own.cluster == *cluster);
         row![

@@ -89,6 +89,9 @@ impl EventFile {
             std::fs::metadata(&self.path).is_ok_and(|named| (named.ino(), named.dev()) == (own.ino(), own.dev()));
         if !is_own {
             *self = EventFile::open(&self.path, &self.rotation, now)?;
+        } else if self.is_regular {
+            // Another program may have cut it (logrotate's `copytruncate`): its end is where the next line begins.
+            self.bytes = self.bytes.min(own.len());
         }
         Ok(!is_own)
     }

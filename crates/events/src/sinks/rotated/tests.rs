@@ -107,3 +107,16 @@ fn others_may_not_read_it() {
     EventFile::open(&path, &rotation(), SystemTime::now()).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o007, 0);
 }
+
+#[test]
+fn a_file_that_another_program_has_cut_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events");
+    let now = SystemTime::UNIX_EPOCH;
+    let mut file = EventFile::open(&path, &rotation(), now).unwrap();
+    file.write(b"fifteen bytes.\n", now).unwrap();
+    File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+    assert!(!file.follow_name(now).unwrap());
+    assert_eq!(file.write(b"fifteen bytes.\n", now).unwrap(), None, "there is room again");
+    assert_eq!(std::fs::read(&path).unwrap(), b"fifteen bytes.\n");
+}

@@ -163,11 +163,14 @@ impl Session {
     }
 
     /// Whether a statement in a READ ONLY transaction on a replica locks, or leaves something on its connection that writes
-    /// may need behind the transaction.
+    /// may need behind the transaction. So does what commits by itself: MySQL reports the transaction's end to a client that
+    /// tracks it, so there must be one to end. Preparing it does nothing of this.
     pub(super) fn outlives_read_only_transaction(&self, query: &Query<'_>) -> bool {
+        let commits = query.statement.transaction == Some(sql::TransactionStep::ImplicitCommit);
         self.belief.status.contains(Status::IN_READ_ONLY_TRANSACTION)
+            && !query.prepares()
             && self.belief.transaction_can_move()
-            && (query.will_pin() || route::needs_primary_in_transaction(&query.statement))
+            && (commits || query.will_pin() || route::needs_primary_in_transaction(&query.statement))
             && self
                 .here
                 .cluster
@@ -287,9 +290,12 @@ impl Belief {
     }
 
     /// Whether a statement ends a READ ONLY transaction first and may write then: one that begins another, and with MariaDB
-    /// what commits by itself.
+    /// what commits by itself. Preparing it ends nothing.
     pub(super) fn ends_read_only_transaction(&self, query: &Query<'_>) -> bool {
         use sql::TransactionStep::{Begin, ImplicitCommit};
+        if query.prepares() {
+            return false;
+        }
         let read_only = match query.statement.transaction {
             Some(Begin { read_only, .. }) => read_only,
             Some(ImplicitCommit) if self.is_mariadb() => None,

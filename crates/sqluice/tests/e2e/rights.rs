@@ -7,8 +7,9 @@ use net::client::Target;
 use net::query::{self, Client, Limits};
 use wire::auth::Credential;
 
+use crate::consistency::{FOR_LONG, delay};
 use crate::login::accounts;
-use crate::support::{Front, SOON, all, calm, error, families, has_mysql, until, value};
+use crate::support::{Front, SOON, all, blocking, calm, error, failing, families, has_mysql, until, value};
 
 /// Where accounts are changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -293,5 +294,44 @@ async fn sessions_begin_with_the_statement_time_of_their_account() {
         assert_eq!(value(&mut third, time).await, "0.000000");
         third.change_user(query::login(user, Credential::password("one"))).await.unwrap();
         assert_eq!(value(&mut third, time).await, expected);
+    }
+}
+
+/// A replica that has not applied a GRANT refuses what the primary allows.
+async fn check_grant_on_its_way(family: Family) {
+    let servers = failing(family).await;
+    let servers: &'static Replication = &servers;
+    accounts(
+        servers,
+        "CREATE USER granted@'%' IDENTIFIED BY 'one'; CREATE TABLE IF NOT EXISTS app.granted (n INT); \
+         CREATE TABLE IF NOT EXISTS app.other (n INT); GRANT INSERT ON app.other TO granted@'%'",
+    )
+    .await;
+    blocking(move || servers.wait_in_sync(Duration::from_secs(30)).unwrap()).await;
+    let front = Front::start(servers, |_| {}).await;
+    delay(servers, family, FOR_LONG).await;
+    front.knows(2).await;
+    blocking(move || drop(servers.primary().sql("GRANT SELECT ON app.granted TO granted@'%'").unwrap())).await;
+    for schema in [None, Some("app")] {
+        let mut login = query::login("granted", Credential::password("one"));
+        login.schema = schema.map(Into::into);
+        let limits = Limits { timeout: SOON, ..Limits::default() };
+        let mut client = Client::connect(&front.target(), login, limits).await.unwrap();
+        assert_eq!(value(&mut client, "SELECT COUNT(*) FROM app.granted").await, "0", "{schema:?}");
+        // What the primary refuses, too, is refused.
+        assert_eq!(error(&mut client, "SELECT COUNT(*) FROM app.other").await.0, 1142);
+    }
+    delay(servers, family, &[0, 0]).await;
+}
+
+#[tokio::test]
+async fn a_grant_that_replicas_lack_counts_at_the_next_login() {
+    check_grant_on_its_way(Family::MariaDb).await;
+}
+
+#[tokio::test]
+async fn a_grant_that_replicas_lack_counts_at_the_next_login_on_mysql() {
+    if has_mysql() {
+        check_grant_on_its_way(Family::MySql).await;
     }
 }

@@ -137,7 +137,7 @@ pub enum Withhold {
     },
     /// Those of a server that is read-only, shuts down or has cut the connection, within a transaction that can be replayed.
     Lost,
-    /// Those of a replica that has not heard of a schema, table, column or routine yet, or that is read-only.
+    /// Those of a replica that has not heard of a schema, table, column, routine or right yet, or that is read-only.
     NotYetHere,
     /// Those of a cluster's only server that shuts down: that it is read-only, the client hears from itself.
     ShutsDown,
@@ -187,6 +187,10 @@ impl Withhold {
                         | errno::ER_NO_SUCH_TABLE
                         | errno::ER_SP_DOES_NOT_EXIST
                         | errno::ER_PROCACCESS_DENIED_ERROR
+                        | errno::ER_DBACCESS_DENIED_ERROR
+                        | errno::ER_TABLEACCESS_DENIED_ERROR
+                        | errno::ER_COLUMNACCESS_DENIED_ERROR
+                        | errno::ER_SPECIFIC_ACCESS_DENIED_ERROR
                 ) || is_read_only(error)
                     || is_not_in_group(error)
             }

@@ -6,6 +6,7 @@ use crate::dialect::Dialect;
 use crate::functions::NoFunctions;
 use crate::lexer::TokenKind;
 use crate::statement::Kind;
+use crate::text;
 use crate::words::W;
 
 /// Takes a text; gives whether that was enough.
@@ -96,9 +97,7 @@ impl<'a> Inner<'a> {
             }
             _ => return Inner::Perhaps(cursor),
         }
-        let mut at = Classifier::new(cursor.text(), cursor.dialect(), &NoFunctions);
-        at.cursor = cursor;
-        at.only_string().map_or(Inner::Nothing, Inner::Literal)
+        literal(cursor).map_or(Inner::Nothing, Inner::Literal)
     }
 
     /// Shows what is in a statement that ends at `end`.
@@ -114,6 +113,55 @@ impl<'a> Inner<'a> {
             Inner::Perhaps(cursor) => after.kind == Some(Kind::Compound) && block(cursor, end, depth, see),
         }
     }
+}
+
+/// The value of the literal in hand, if nothing else follows it but USING: strings, perhaps with a character set or in parentheses, or
+/// bytes in hexadecimal.
+fn literal(mut cursor: Cursor<'_>) -> Option<Vec<u8>> {
+    let mut open = 0_usize;
+    while cursor.kind() == TokenKind::Open {
+        cursor.step();
+        open += 1;
+    }
+    if cursor.kind() == TokenKind::Introducer {
+        cursor.step();
+    }
+    let mut value = Vec::new();
+    match cursor.kind() {
+        TokenKind::String => {
+            while cursor.kind() == TokenKind::String {
+                value.extend(text::string(cursor.token, cursor.text(), cursor.dialect()));
+                cursor.step();
+            }
+        }
+        TokenKind::BitString | TokenKind::Number => {
+            value = hexadecimal(cursor.bytes())?;
+            cursor.step();
+        }
+        _ => return None,
+    }
+    while open > 0 && cursor.kind() == TokenKind::Close {
+        cursor.step();
+        open -= 1;
+    }
+    (open == 0 && (cursor.at_end() || cursor.at(W::Using))).then_some(value)
+}
+
+/// The bytes of `X'…'` or `0x…`.
+fn hexadecimal(token: &[u8]) -> Option<Vec<u8>> {
+    let digits = match token {
+        [b'x' | b'X', b'\'', digits @ .., b'\''] | [b'0', b'x', digits @ ..] => digits,
+        _ => return None,
+    };
+    let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    // An odd digit at the front stands alone.
+    let (first, pairs) = digits.split_at(digits.len() % 2);
+    let mut bytes = first.iter().map(|digit| value(*digit)).collect::<Option<Vec<u8>>>()?;
+    for pair in pairs.chunks_exact(2) {
+        let [high, low] = pair else { return None };
+        bytes.push(value(*high)? << 4 | value(*low)?);
+    }
+    Some(bytes)
 }
 
 /// Verbs of statements that ANALYZE may run.
@@ -179,6 +227,11 @@ mod tests {
             "PREPARE s FROM 'DELETE /* x */ FROM t'",
             "PREPARE s FROM /* x */ 'DELETE /* x */ ' 'FROM t'",
             "execute immediate 'DELETE /* x */ FROM t' USING 1",
+            "PREPARE s FROM _utf8mb4'DELETE /* x */ FROM t'",
+            "EXECUTE IMMEDIATE N'DELETE /* x */ FROM t'",
+            "EXECUTE IMMEDIATE ((_latin1 'DELETE /* x */ ' 'FROM t')) USING 1",
+            "PREPARE s FROM X'44454C455445202F2A2078202A2F2046524F4D2074'",
+            "EXECUTE IMMEDIATE 0x44454C455445202F2A2078202A2F2046524F4D2074",
             "SET STATEMENT max_statement_time = 1 FOR DELETE /* x */ FROM t",
             "ANALYZE FORMAT = JSON DELETE /* x */ FROM t",
             "BEGIN NOT ATOMIC DELETE /* x */ FROM t; END",
@@ -186,7 +239,9 @@ mod tests {
         ] {
             assert!(all(text).contains(&"DELETE /* x */ FROM t".to_owned()), "{text}: {:?}", all(text));
         }
-        assert_eq!(all("PREPARE s FROM @a"), [""; 0]);
+        for text in ["PREPARE s FROM @a", "PREPARE s FROM X'4'4", "PREPARE s FROM 1", "EXECUTE IMMEDIATE ('SELECT 1'"] {
+            assert_eq!(all(text), [""; 0], "{text}");
+        }
         let both = all("SELECT 1; EXECUTE IMMEDIATE 'DELETE FROM t'");
         assert_eq!(both, ["SELECT 1", "EXECUTE IMMEDIATE 'DELETE FROM t'", "DELETE FROM t"]);
     }

@@ -8,6 +8,7 @@ use stats::digests::DigestTable;
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use crate::newcomers::Newcomers;
 use crate::pool::Pools;
 use crate::relief;
 use crate::session;
@@ -52,19 +53,25 @@ async fn serve(worker: Rc<Worker>, mut mail: UnboundedReceiver<Mail>) {
     let busy_poll = worker.busy_poll.clone();
     tokio::task::spawn_local(async move { busy_poll.run().await });
     let mut seconds = worker.shared.seconds.subscribe();
+    let mut newcomers = Newcomers::default();
     tidy(&worker);
     loop {
         if worker.draining.get() && worker.stats.sessions.get() == 0 {
             return last_events(&worker, &mut mail);
         }
         tokio::select! {
-            () = tokio::time::sleep(DRAIN_PACE), if worker.draining.get() => {}
-            received = mail.recv() => match received {
-                Some(mail) => receive(&worker, mail),
-                None => return worker.tell_refused(),
-            },
+            // In this order: mail that comes without end would keep newcomers waiting.
+            biased;
+            () = tokio::task::yield_now(), if newcomers.is_any() => {
+                newcomers.next().for_each(|client| session::spawn(worker.clone(), client));
+            }
             // The sender lives as long as the data that all workers share.
             _ = seconds.changed() => tidy(&worker),
+            received = mail.recv() => match received {
+                Some(mail) => receive(&worker, &mut newcomers, mail),
+                None => return worker.tell_refused(),
+            },
+            () = tokio::time::sleep(DRAIN_PACE), if worker.draining.get() => {}
         }
     }
 }
@@ -79,14 +86,14 @@ fn last_events(worker: &Rc<Worker>, mail: &mut UnboundedReceiver<Mail>) {
     worker.tell_refused();
 }
 
-fn receive(worker: &Rc<Worker>, mail: Mail) {
+fn receive(worker: &Rc<Worker>, newcomers: &mut Newcomers, mail: Mail) {
     let pools_of = |name: &str, then: &mut dyn FnMut(&Rc<Pools>)| {
         if let Some(cluster) = worker.known_cluster(name) {
             then(&cluster.pools);
         }
     };
     match mail {
-        Mail::Client(client) => session::spawn(worker.clone(), *client),
+        Mail::Client(client) => newcomers.push(client),
         Mail::Session(moving) => session::arrive(worker, moving),
         Mail::Relieve(order) => {
             tokio::task::spawn_local(relief::relieve(worker.clone(), *order));

@@ -16,6 +16,7 @@ pub mod keyring;
 pub mod listener;
 mod login_log;
 pub mod login_memory;
+mod newcomers;
 mod operator;
 pub mod outgoing;
 pub mod pipeline;

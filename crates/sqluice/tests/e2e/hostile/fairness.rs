@@ -2,6 +2,8 @@
 //! that works on its server directly meanwhile, so that a busy machine counts for both.
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use net::Stream;
@@ -97,6 +99,39 @@ async fn long_texts_are_read_beside_other_sessions() {
     let stream = tcp(raw_login(&field.front.address).await);
     held_by(&field, stream, pipelined(&text, 1)).await;
     field.end(128 * 1024).await;
+}
+
+/// A greeting is more work than an accept: those who come and go by the thousand do not stand before statements.
+#[tokio::test]
+async fn clients_that_come_and_go_leave_others_their_turns() {
+    let field = Field::start("clients that connect and leave at once", Server::usual(), "").await;
+    field.serves().await;
+    let address: std::net::SocketAddr = field.front.address.parse().unwrap();
+    let (through, direct) = (Neighbour::start(field.front.listener("calm")), Neighbour::start(field.calm_address()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let come_and_go = |stop: Arc<AtomicBool>| {
+        std::thread::spawn(move || {
+            let mut came = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                // The system may have no port free for a moment.
+                let Ok(stream) = std::net::TcpStream::connect(address) else { continue };
+                // It leaves no port behind that waits for late packets.
+                socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+                came += 1;
+            }
+            came
+        })
+    };
+    let peers = [come_and_go(stop.clone()), come_and_go(stop.clone())];
+    through.has_answers(ANSWERS).await;
+    direct.has_answers(ANSWERS).await;
+    stop.store(true, Ordering::Relaxed);
+    let came: u64 = peers.into_iter().map(|peer| peer.join().unwrap()).sum();
+    let (through, direct) = (through.stop(), direct.stop());
+    eprintln!("{came} clients came; a neighbour waited {through:?} at most, directly {direct:?}");
+    assert!(came > 1_000, "{came} clients");
+    assert!(through <= (3 * direct).max(WAIT_FREE), "{through:?}, directly {direct:?}");
+    field.end(192 * 1024).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use sql::rewrite::{Known, Rewritten};
 use sql::{Dialect, Statement};
 
 use super::Session;
@@ -20,6 +21,24 @@ pub struct LongText {
     pub dialect: Dialect,
     /// The text without its literals; `None` if the table of digests had it already.
     pub form: Option<String>,
+}
+
+/// The values that are put into a text, in place of what asks for them.
+#[derive(Debug)]
+pub struct PutIn {
+    pub tracked: String,
+    pub last_gtid: Option<String>,
+    pub known: Vec<Known<'static>>,
+}
+
+impl PutIn {
+    /// The text with the values; `None` if nothing in it asks for them.
+    pub fn put_into(&self, text: &[u8], dialect: &Dialect) -> Option<Rewritten> {
+        let mut known = vec![Known::TrackedVariables(&self.tracked)];
+        known.extend(self.last_gtid.as_deref().map(Known::LastGtid));
+        known.extend_from_slice(&self.known);
+        sql::rewrite::functions(text, dialect, &known)
+    }
 }
 
 impl Session {
@@ -47,6 +66,14 @@ impl Session {
             false => Some(in_thread(move || sql::digest(&text, &dialect).text).await),
         };
         (Rc::new(statement), Rc::new(LongText { at, dialect, form }))
+    }
+
+    /// Has a thread put what only Sqluice knows into a long text.
+    pub(super) async fn put_into_long_text(&self, put_in: PutIn, text: &[u8]) -> Option<Rewritten> {
+        let _turn = self.env.worker.long_texts.acquire().await;
+        let dialect = self.belief.facts().dialect;
+        let text = Arc::<[u8]>::from(text);
+        in_thread(move || put_in.put_into(&text, &dialect)).await
     }
 
     /// Something asks for the tables of each statement: the catalog, the operator's policy, or the result cache.

@@ -13,7 +13,7 @@ use super::Session;
 use super::belief::Belief;
 use super::client::Request;
 use super::local::{Answered, unknown_command};
-use super::long_text::LONG_TEXT_BYTES;
+use super::long_text::{LONG_TEXT_BYTES, PutIn};
 use super::query::{Body, Query, Understood, plain};
 use super::statements::{PrepareLimits, STATEMENTS_MAX};
 use crate::error::{Refusal, SessionEnd};
@@ -138,7 +138,7 @@ impl Session {
         if query.statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_messages(text, false) {
             return Ok(Understood::Answered(Box::new(query), Answered::Ok));
         }
-        let rewritten = self.rewritten_query(&query.statement, text);
+        let rewritten = self.rewritten_query(&query.statement, text).await;
         query.is_late = query.statement.kind == Kind::Select
             && query.statement.parts == 1
             && rewritten.as_ref().is_some_and(|rewritten| rewritten.renames);
@@ -152,7 +152,7 @@ impl Session {
     }
 
     /// The text of a query in which something is put in, if anything is.
-    fn rewritten_query(&self, statement: &Statement, text: &[u8]) -> Option<Rewritten> {
+    async fn rewritten_query(&self, statement: &Statement, text: &[u8]) -> Option<Rewritten> {
         if statement.asks.contains(Asks::DIAGNOSTICS)
             && let Some(text) = self.diagnostics_as_set(statement, text)
         {
@@ -170,13 +170,26 @@ impl Session {
         // Beside other statements a KILL goes to the server, which knows its own ids.
         let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
-        self.rewritten(text, asks, self.here.held.is_some(), self.belief.asks_last_gtid(asks, text))
+        self.rewritten_long(text, asks, self.here.held.is_some(), self.belief.asks_last_gtid(asks, text)).await
+    }
+
+    /// [`Session::rewritten`] of a text that may be long.
+    async fn rewritten_long(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<Rewritten> {
+        if text.len() <= LONG_TEXT_BYTES {
+            return self.rewritten(text, asks, kept, asks_gtid);
+        }
+        let put_in = self.what_is_put_in(text, asks, kept, asks_gtid)?;
+        self.put_into_long_text(put_in, text).await
     }
 
     /// The text with what only Sqluice knows put in: the id that the client knows its connection by, and what the last
     /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one,
     /// `asks_gtid` that `@@last_gtid` is put in.
     pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<Rewritten> {
+        self.what_is_put_in(text, asks, kept, asks_gtid)?.put_into(text, &self.belief.facts().dialect)
+    }
+
+    fn what_is_put_in(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<PutIn> {
         let asks_variables = asks.contains(Asks::SYSTEM_VARIABLES);
         let asks_tracked = asks_variables && super::tracking::is_named_in(text);
         let packet_max = if asks_variables { self.belief.packet_limit_to_show(text) } else { None };
@@ -188,11 +201,8 @@ impl Session {
             return None;
         }
         let tracked = self.belief.tracking.variables_as_shown(self.belief.is_mariadb());
-        let mut known = vec![Known::TrackedVariables(&tracked)];
-        known.extend(packet_max.map(Known::PacketMax));
-        if asks_gtid {
-            known.push(Known::LastGtid(self.belief.past.last_gtid.as_deref().unwrap_or_default()));
-        }
+        let last_gtid = asks_gtid.then(|| self.belief.past.last_gtid.as_deref().unwrap_or_default().to_owned());
+        let mut known: Vec<Known<'static>> = packet_max.map(Known::PacketMax).into_iter().collect();
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
             known.push(Known::ConnectionId(self.own_id()));
@@ -207,7 +217,7 @@ impl Session {
         if asks.contains(Asks::FOUND_ROWS) && sure && (elsewhere || self.belief.past.found_rows_are_here) {
             known.push(Known::FoundRows(self.belief.past.found_rows.unwrap_or(0)));
         }
-        sql::rewrite::functions(text, &self.belief.facts().dialect, &known)
+        Some(PutIn { tracked: tracked.to_string(), last_gtid, known })
     }
 
     fn prepare_limits(&self) -> PrepareLimits {
@@ -240,7 +250,7 @@ impl Session {
         // With the client's tags each trace would prepare a statement of its own.
         let text = sql::without_tags(text);
         // A text whose columns would have other names is put right for each execution.
-        let rewritten = self.rewritten(text, asks, false, false);
+        let rewritten = self.rewritten_long(text, asks, false, false).await;
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && query.statement.kind == Kind::Select));
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.belief.state.prepare_context() };

@@ -101,6 +101,20 @@ async fn long_texts_are_read_beside_other_sessions() {
     field.end(128 * 1024).await;
 }
 
+/// Each of these calls is replaced by what Sqluice knows.
+#[tokio::test]
+async fn long_texts_are_changed_beside_other_sessions() {
+    let field = Field::start("a client that sends texts of 9 MB full of calls", Server::usual(), "").await;
+    field.serves().await;
+    let mut text = b"\x03SELECT 1".to_vec();
+    while text.len() < 9_000_000 {
+        text.extend_from_slice(b",CONNECTION_ID(),ROW_COUNT()");
+    }
+    let stream = tcp(raw_login(&field.front.address).await);
+    held_by(&field, stream, pipelined(&text, 1)).await;
+    field.end(256 * 1024).await;
+}
+
 /// A greeting is more work than an accept: those who come and go by the thousand do not stand before statements.
 #[tokio::test]
 async fn clients_that_come_and_go_leave_others_their_turns() {

@@ -115,6 +115,7 @@ fn queries(page: &mut Page, workers: &[Arc<WorkerStats>]) {
     counter(page, LOGIN_MEMORY_WAITS, |worker| &worker.login_memory_waits);
     gauge(page, CLIENT_ADDRESSES, |worker| &worker.client_addresses);
     gauge(page, PREPARED_BYTES, |worker| &worker.prepared_bytes);
+    gauge(page, COMMAND_BYTES, |worker| &worker.command_bytes);
     counter(page, REQUESTS, |worker| &worker.requests);
     counter(page, UNKNOWN, |worker| &worker.unknown_statements);
     counter(page, LOCAL, |worker| &worker.local_answers);

@@ -98,9 +98,11 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
             drain,
             zone,
             prepared_memory_max,
+            command_memory_max,
             ..
         } = config.proxy.clone();
-        (busy_poll, relieve_above_percent, digests_max, digest_samples, drain, zone, prepared_memory_max)
+        let memory = (prepared_memory_max, command_memory_max);
+        (busy_poll, relieve_above_percent, digests_max, digest_samples, drain, zone, memory)
     };
     let proxy = live(old) != live(new);
     let keys = |config: &Config| config.admin.as_ref().map(|admin| admin.keys.clone()).unwrap_or_default();

@@ -152,6 +152,8 @@ pub struct Proxy {
     pub login_memory_max: u64,
     /// Most bytes of all sessions' prepared texts.
     pub prepared_memory_max: u64,
+    /// Most bytes of all clients' long commands.
+    pub command_memory_max: u64,
 }
 
 /// `[log]`

@@ -97,6 +97,7 @@ fn read(reader: &mut Reader, root: &Table) -> Config {
         zone: reader.text(&proxy, &process::ZONE).unwrap_or_default(),
         login_memory_max: reader.size(&proxy, &process::LOGIN_MEMORY_MAX),
         prepared_memory_max: reader.size(&proxy, &process::PREPARED_MEMORY_MAX),
+        command_memory_max: reader.size(&proxy, &process::COMMAND_MEMORY_MAX),
     };
     let log = read_log(reader, root);
     let mut places = checks::Places::default();

@@ -40,6 +40,12 @@ impl Refusal {
         Refusal::like_server(errno::ER_NET_PACKET_TOO_LARGE, b"08S01", message)
     }
 
+    /// All clients' long commands together are longer than they may be.
+    pub fn no_command_memory(max: u64) -> Refusal {
+        let why = format_args!("all {max} bytes for long commands are in use (proxy.command_memory_max)");
+        Refusal::own(errno::ER_OUT_OF_RESOURCES, b"08004", why)
+    }
+
     /// A server's error, passed on as it is.
     pub fn of_server(code: u16, sqlstate: Option<&str>, message: &str) -> Refusal {
         let mut state = *b"HY000";

@@ -9,6 +9,7 @@
 pub mod addresses;
 pub mod busy_poll;
 pub mod coarse_clock;
+pub mod command_memory;
 pub mod error;
 mod event_loop;
 mod follow;

@@ -31,6 +31,7 @@ pub use short::{Short, ShortOf};
 pub use warming::{ClientKind, Warming};
 
 use crate::addresses::Addresses;
+use crate::command_memory::CommandMemory;
 use crate::login_log::LoginLog;
 use crate::login_memory::{LoginMemory, LoginShare};
 use crate::prepared_memory::Prepared;
@@ -73,6 +74,8 @@ pub struct Shared {
     pub login_memory: Arc<LoginMemory>,
     /// Prepared statements of all sessions.
     pub prepared: Arc<Prepared>,
+    /// The bytes of long commands.
+    pub command_memory: Arc<CommandMemory>,
     /// Where clients come from.
     pub addresses: Arc<Addresses>,
     /// Sessions of each user, over all listeners.

@@ -172,6 +172,7 @@ impl Proxy {
             clients: Arc::default(),
             files: ArcSwap::from_pointee(FileShares::default()),
             prepared: Arc::default(),
+            command_memory: Arc::default(),
             addresses: Arc::default(),
             user_sessions: Mutex::default(),
             warming: Warming::default(),

@@ -106,6 +106,8 @@ pub struct WorkerStats {
     pub client_addresses: Gauge,
     /// Bytes of the texts of prepared statements.
     pub prepared_bytes: Gauge,
+    /// Bytes of long commands.
+    pub command_bytes: Gauge,
     /// Client requests of any kind.
     pub requests: Counter,
     /// Statements whose form was not known.
@@ -199,6 +201,7 @@ impl WorkerStats {
             login_memory_waits: Counter::default(),
             client_addresses: Gauge::default(),
             prepared_bytes: Gauge::default(),
+            command_bytes: Gauge::default(),
             requests: Counter::default(),
             unknown_statements: Counter::default(),
             local_answers: Counter::default(),

@@ -7,6 +7,8 @@
 pub const ER_DISK_FULL: u16 = 1021;
 /// The server has as many connections as `max_connections` allows.
 pub const ER_CON_COUNT_ERROR: u16 = 1040;
+/// There is no memory for what a client wants.
+pub const ER_OUT_OF_RESOURCES: u16 = 1041;
 /// The login was not understood.
 pub const ER_HANDSHAKE_ERROR: u16 = 1043;
 /// The user may not enter this schema.

@@ -82,6 +82,7 @@ pub const METRICS: &[Metric] = &[
     LOGIN_MEMORY_WAITS,
     CLIENT_ADDRESSES,
     PREPARED_BYTES,
+    COMMAND_BYTES,
     REQUESTS,
     UNKNOWN,
     LOCAL,

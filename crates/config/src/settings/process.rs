@@ -19,6 +19,7 @@ pub static PROXY: Section = Section {
         &ZONE,
         &LOGIN_MEMORY_MAX,
         &PREPARED_MEMORY_MAX,
+        &COMMAND_MEMORY_MAX,
     ],
     sections: &[],
 };
@@ -95,6 +96,13 @@ pub static PREPARED_MEMORY_MAX: Setting = live(
     "prepared_memory_max",
     Kind::Size { default: 512 << 20, min: 1 << 20, max: 1 << 40 },
     "Most bytes of the texts of all sessions' prepared statements.",
+);
+/// `command_memory_max`
+pub static COMMAND_MEMORY_MAX: Setting = live(
+    "command_memory_max",
+    Kind::Size { default: 1 << 30, min: 64 << 20, max: 1 << 40 },
+    "Most bytes of all clients' commands longer than 64 KiB, from their first bytes until they have run. A command of \
+     16 MiB or more counts twice. Sqluice refuses a command beyond it (1041).",
 );
 
 /// `[log]`

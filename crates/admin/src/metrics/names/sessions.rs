@@ -38,6 +38,12 @@ pub(in super::super) const PREPARED_BYTES: Metric = metric(
     &[],
     "Bytes of the texts of all sessions' prepared statements.",
 );
+pub(in super::super) const COMMAND_BYTES: Metric = metric(
+    "sqluice_command_bytes",
+    MetricKind::Gauge,
+    &[],
+    "Bytes of all clients' long commands that are on their way or run.",
+);
 pub(in super::super) const REQUESTS: Metric =
     metric("sqluice_requests_total", MetricKind::Counter, &[], "Client requests of any kind.");
 pub(in super::super) const UNKNOWN: Metric = metric(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use net::Stream;
+use net::{Stream, packets};
 use testkit::{Act, Moment, ReplyBuilder, Server};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -375,4 +375,46 @@ async fn a_client_that_reads_a_byte_now_and_then_holds_nobody_up() {
     field.neighbour_goes_on(50).await;
     drop(stream);
     field.end(8 * 1024).await;
+}
+
+/// 480 MB, if each kept its own.
+#[tokio::test]
+async fn unfinished_commands_share_a_bound() {
+    const MANY: usize = 40;
+    let field = Field::start_changed("40 unfinished commands of 12 MB", Server::usual(), |setup| {
+        setup.proxy += "\ncommand_memory_max = \"64MiB\"";
+    })
+    .await;
+    field.serves().await;
+    let mut command = Vec::new();
+    packet::append(&mut command, 0, &[b"\x03SELECT 1 /*".as_slice(), &vec![b'x'; 12_000_000]].concat());
+    command.truncate(11_900_000);
+    let (mut kept, mut refused) = (Vec::new(), 0);
+    for _ in 0..MANY {
+        let Stream::Plain(mut stream) = raw_login(&field.front.address).await else { panic!("no TLS was asked for") };
+        // One that is refused is told before it has sent all.
+        let _ = stream.write_all(&command).await;
+        match timeout(Duration::from_millis(300), packets::read(&mut stream, 1 << 16)).await {
+            Ok(Ok(packet)) => {
+                assert_eq!(ServerError::parse(&packet.payload).unwrap().code, 1041);
+                refused += 1;
+            }
+            Ok(Err(error)) => panic!("{error}"),
+            Err(_) => kept.push(stream),
+        }
+    }
+    assert!((1..=5).contains(&kept.len()) && refused == MANY - kept.len(), "{} kept, {refused} refused", kept.len());
+    let grown = field.grown_kb();
+    assert!(grown < 160 * 1024, "{grown} KiB");
+    // Short commands need none of it, and it comes back with the clients' end.
+    let mut client = field.client().await;
+    client.query("SELECT 1").await.unwrap();
+    drop(kept);
+    until("the memory to be free again", async || {
+        (field.front.metrics().await.sum("sqluice_command_bytes", &[]) == 0.0).then_some(())
+    })
+    .await;
+    client.query(&format!("SELECT 1 /*{}*/", "x".repeat(12_000_000))).await.unwrap();
+    drop(client);
+    field.end(160 * 1024).await;
 }

@@ -79,6 +79,44 @@ pub struct Rewritten {
     pub renames: bool,
 }
 
+/// Where the query of a CREATE TABLE … SELECT begins; `None` for any other text.
+pub fn query_of_table(text: &[u8], dialect: &Dialect) -> Option<usize> {
+    let mut cursor = Cursor::new(text, dialect);
+    if !cursor.accept(W::Create) {
+        return None;
+    }
+    if cursor.accept(W::Or) {
+        cursor.accept(W::Replace);
+    }
+    cursor.accept(W::Temporary);
+    if !cursor.accept(W::Table) {
+        return None;
+    }
+    let mut depth = 0_usize;
+    while !matches!(cursor.kind(), TokenKind::End | TokenKind::Bad | TokenKind::Semicolon) {
+        let is_query = match cursor.kind() {
+            TokenKind::Open => cursor.ahead().at_any(&[W::Select, W::With, W::Values]),
+            // WITH SYSTEM VERSIONING is an option of the table.
+            _ => {
+                cursor.at_any(&[W::Select, W::Values]) || {
+                    cursor.at(W::With) && !cursor.ahead().bytes().eq_ignore_ascii_case(b"SYSTEM")
+                }
+            }
+        };
+        // A name may be one of these words.
+        if depth == 0 && is_query && cursor.before != TokenKind::Dot {
+            return Some(cursor.token.start);
+        }
+        match cursor.kind() {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        cursor.bump();
+    }
+    None
+}
+
 /// The text with every call of these functions, and every reading of these variables, replaced by its value; `None` when it holds none.
 /// ROW_COUNT() and FOUND_ROWS() are replaced as far as no statement of the text goes before that changes them.
 ///

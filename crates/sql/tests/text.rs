@@ -302,3 +302,23 @@ fn digests_are_bounded_and_tell_statements_apart() {
     assert_ne!(cut.hash, hash(&other));
     assert!(!digest(b"SELECT 1", &DIALECT).cut);
 }
+
+#[test]
+fn the_query_of_a_new_table_is_found() {
+    for (sql, query) in [
+        ("CREATE TABLE t SELECT 1", Some("SELECT 1")),
+        ("create or replace temporary table t (a INT DEFAULT (CONNECTION_ID())) AS SELECT 1", Some("SELECT 1")),
+        ("CREATE TABLE IF NOT EXISTS d.`select` (a INT) ENGINE=InnoDB IGNORE SELECT 1", Some("SELECT 1")),
+        ("CREATE TABLE t AS (SELECT 1)", Some("(SELECT 1)")),
+        ("CREATE TABLE t AS WITH c AS (SELECT 1) SELECT * FROM c", Some("WITH c AS (SELECT 1) SELECT * FROM c")),
+        ("CREATE TABLE t (a INT) WITH SYSTEM VERSIONING", None),
+        ("CREATE TABLE d.select (a INT DEFAULT (CONNECTION_ID()))", None),
+        ("CREATE TABLE t (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1))", None),
+        ("CREATE VIEW v AS SELECT 1", None),
+        ("CREATE TABLE t LIKE u", None),
+        ("SELECT 1", None),
+    ] {
+        let at = rewrite::query_of_table(sql.as_bytes(), &DIALECT);
+        assert_eq!(at.map(|at| &sql[at..]), query, "{sql}");
+    }
+}

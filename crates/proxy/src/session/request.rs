@@ -160,7 +160,7 @@ impl Session {
         }
         // A definition asks its questions each time that it is used; KILL CONNECTION_ID() is for the connection that runs it,
         // and that id, put in here, would be another session's there.
-        if matches!(statement.kind, Kind::Definition | Kind::Kill) {
+        if statement.kind == Kind::Kill || statement.kind == Kind::Definition && statement.parts > 1 {
             return None;
         }
         // It fails as a whole, and the server's error quotes it.
@@ -170,7 +170,27 @@ impl Session {
         // Beside other statements a KILL goes to the server, which knows its own ids.
         let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
-        self.rewritten_long(text, asks, self.here.held.is_some(), self.belief.asks_last_gtid(asks, text)).await
+        let asks_gtid = self.belief.asks_last_gtid(asks, text);
+        self.rewritten_where_it_runs(statement, text, asks, self.here.held.is_some(), asks_gtid).await
+    }
+
+    /// [`Session::rewritten`] of a text, or of the query of a CREATE TABLE … SELECT: it runs once, while the definition before
+    /// it, such as a default, is used for each row of any session.
+    async fn rewritten_where_it_runs(
+        &self,
+        statement: &Statement,
+        text: &[u8],
+        asks: Asks,
+        kept: bool,
+        asks_gtid: bool,
+    ) -> Option<Rewritten> {
+        if statement.kind != Kind::Definition {
+            return self.rewritten_long(text, asks, kept, asks_gtid).await;
+        }
+        let (definition, query) = text.split_at(sql::rewrite::query_of_table(text, &self.belief.facts().dialect)?);
+        let rewritten = self.rewritten_long(query, asks, kept, asks_gtid).await?;
+        // The names of its columns are those of the table.
+        (!rewritten.renames).then(|| Rewritten { text: [definition, &rewritten.text].concat(), renames: false })
     }
 
     /// [`Session::rewritten`] of a text that may be long.
@@ -250,7 +270,7 @@ impl Session {
         // With the client's tags each trace would prepare a statement of its own.
         let text = sql::without_tags(text);
         // A text whose columns would have other names is put right for each execution.
-        let rewritten = self.rewritten_long(text, asks, false, false).await;
+        let rewritten = self.rewritten_where_it_runs(&query.statement, text, asks, false, false).await;
         let rewritten = rewritten.filter(|rewritten| !(rewritten.renames && query.statement.kind == Kind::Select));
         let text = rewritten.map_or(Arc::from(text), |rewritten| Arc::from(rewritten.text));
         let key = StatementKey { text, context: self.belief.state.prepare_context() };

@@ -318,7 +318,7 @@ async fn check_grant_on_its_way(family: Family) {
         let limits = Limits { timeout: SOON, ..Limits::default() };
         let mut client = Client::connect(&front.target(), login, limits).await.unwrap();
         assert_eq!(value(&mut client, "SELECT COUNT(*) FROM app.granted").await, "0", "{schema:?}");
-        // What the primary refuses, too, is refused.
+        // The primary refuses this one, too.
         assert_eq!(error(&mut client, "SELECT COUNT(*) FROM app.other").await.0, 1142);
     }
     delay(servers, family, &[0, 0]).await;

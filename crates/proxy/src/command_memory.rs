@@ -31,9 +31,11 @@ impl CommandShare {
     }
 
     /// The command has so many bytes by now. False, and nothing is counted, if all commands together have more than `max` then.
+    /// One that is alone may be as long as servers take.
     pub fn grow_to(&mut self, bytes: usize, max: u64) -> bool {
         let more = (bytes as u64).saturating_sub(self.bytes);
-        if self.all.bytes.fetch_add(more, Ordering::Relaxed).saturating_add(more) > max {
+        let before = self.all.bytes.fetch_add(more, Ordering::Relaxed);
+        if before.saturating_add(more) > max && before > self.bytes {
             self.all.bytes.fetch_sub(more, Ordering::Relaxed);
             return false;
         }
@@ -64,6 +66,8 @@ mod tests {
         assert_eq!(all.bytes(), 100);
         drop(one);
         assert_eq!(all.bytes(), 40);
+        assert!(other.grow_to(101, 100), "it is alone");
+        assert!(!CommandShare::new(&all).grow_to(1, 100));
         drop(other);
         assert_eq!(all.bytes(), 0);
     }

@@ -336,8 +336,8 @@ impl Who {
 /// `SELECT … INTO @x`, `@x := …`, GET DIAGNOSTICS nor an OUT argument inside of one (seen with MariaDB 10.11).
 fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
-    // A text that no server understands has done nothing.
-    let refused = statement.kind == Kind::Unknown
+    // A text that no server understands has done nothing, whatever its verb.
+    let refused = (statement.kind == Kind::Unknown || statement.access == Access::Primary(Why::Unknown))
         && statement.parts <= 1
         && outcome.error.as_ref().is_some_and(|error| error.code == errno::ER_PARSE_ERROR);
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS) && statement.access != Access::Read;

@@ -233,8 +233,8 @@ impl Running {
     /// It is no Sqluice, or has none.
     pub(crate) fn api(&self) -> anyhow::Result<SocketAddr> {
         let daemon = self.daemon.as_ref().context("no proxy")?;
-        let told = std::fs::read_to_string(daemon.file("ready"))?;
-        told.lines().find_map(|line| line.strip_prefix("admin ")?.parse().ok()).context("the API has no address")
+        let reported = std::fs::read_to_string(daemon.file("ready"))?;
+        reported.lines().find_map(|line| line.strip_prefix("admin ")?.parse().ok()).context("the API has no address")
     }
 }
 

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_is_told_beside_the_figures() {
+    fn a_warm_up_is_reported_beside_the_figures() {
         let warm = WarmUp { seconds: 30.2, hits: vec![71.6, 83.0, 83.9] };
         let cells = vec![
             cell("direct", [100, 100, 100], None),

@@ -9,7 +9,7 @@ use crate::observation::{Facts, Failure, FailureClass, Replication};
 use crate::topology;
 
 /// The state of one server, as far as it is known.
-pub(crate) struct Known<'a> {
+pub(crate) struct ServerState<'a> {
     pub(crate) name: &'a Arc<str>,
     pub(crate) node: topology::Node<'a>,
     pub(crate) health: Health,
@@ -21,7 +21,7 @@ pub(crate) struct Known<'a> {
     pub(crate) barred: Option<&'static str>,
 }
 
-impl Known<'_> {
+impl ServerState<'_> {
     fn facts(&self) -> Option<&Facts> {
         self.node.facts
     }
@@ -51,7 +51,7 @@ pub(crate) struct Analysis {
 
 /// Decides. `previous` is the primary that was published last, be it down since; `standalone` says that the cluster's
 /// single server takes all traffic whatever it says of itself.
-pub(crate) fn analyse(servers: &[Known<'_>], previous: Option<usize>, standalone: bool) -> Analysis {
+pub(crate) fn analyse(servers: &[ServerState<'_>], previous: Option<usize>, standalone: bool) -> Analysis {
     let nodes: Vec<topology::Node<'_>> = servers.iter().map(|server| topology::Node { ..server.node }).collect();
     let sources = topology::sources(&nodes);
     let mut diagnoses = Vec::new();
@@ -81,7 +81,7 @@ fn nobody(reason: impl Into<String>) -> Decision {
     Decision { primary: None, reason: reason.into() }
 }
 
-fn single(server: &Known<'_>, diagnoses: &mut Vec<Diagnosis>) -> Decision {
+fn single(server: &ServerState<'_>, diagnoses: &mut Vec<Diagnosis>) -> Decision {
     if !server.lives() {
         if server.seen && server.health == Health::Down {
             diagnoses.push(Diagnosis::AllDown);
@@ -99,7 +99,7 @@ fn single(server: &Known<'_>, diagnoses: &mut Vec<Diagnosis>) -> Decision {
 
 /// A primary lives, takes writes and follows no server of the cluster, unless the two follow each other in a ring.
 fn elect(
-    servers: &[Known<'_>],
+    servers: &[ServerState<'_>],
     sources: &[Vec<usize>],
     previous: Option<usize>,
     diagnoses: &mut Vec<Diagnosis>,
@@ -153,7 +153,7 @@ fn elect(
     }
 }
 
-fn why_none(servers: &[Known<'_>], previous: Option<usize>) -> Option<Diagnosis> {
+fn why_none(servers: &[ServerState<'_>], previous: Option<usize>) -> Option<Diagnosis> {
     if servers.iter().any(|server| !server.seen) {
         return None;
     }
@@ -168,7 +168,7 @@ fn why_none(servers: &[Known<'_>], previous: Option<usize>) -> Option<Diagnosis>
 }
 
 fn other_role(
-    servers: &[Known<'_>],
+    servers: &[ServerState<'_>],
     sources: &[Vec<usize>],
     index: usize,
     decision: &Decision,
@@ -240,8 +240,8 @@ pub(crate) fn refused_words(failure: &Failure) -> String {
     }
 }
 
-fn duplicates(servers: &[Known<'_>], diagnoses: &mut Vec<Diagnosis>) {
-    let id = |server: &Known<'_>| server.facts().map(|facts| facts.server_id);
+fn duplicates(servers: &[ServerState<'_>], diagnoses: &mut Vec<Diagnosis>) {
+    let id = |server: &ServerState<'_>| server.facts().map(|facts| facts.server_id);
     let mut reported = Vec::new();
     for server in servers {
         let Some(own) = id(server) else { continue };
@@ -252,7 +252,7 @@ fn duplicates(servers: &[Known<'_>], diagnoses: &mut Vec<Diagnosis>) {
             diagnoses.push(Diagnosis::DuplicateServerId(same));
         }
     }
-    let family = |server: &Known<'_>| server.facts().map(|facts| facts.greeting.mariadb);
+    let family = |server: &ServerState<'_>| server.facts().map(|facts| facts.greeting.mariadb);
     let mut families = servers.iter().filter_map(family);
     if let Some(first) = families.next()
         && families.any(|other| other != first)

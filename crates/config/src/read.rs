@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 use crate::settings::{Form, Section, Setting};
 use crate::{Given, Problem, Source, Warning, suggest};
 pub(crate) use texts::HIDDEN;
-use words::{allowed, home, kind_of};
+use words::{allowed, kind_of, section_of};
 pub(crate) use words::{join, quote, size_text};
 
 /// The document, and what was found in it so far.
@@ -251,9 +251,9 @@ impl<'a> Reader<'a> {
             if known().any(|known| known == name) {
                 continue;
             }
-            let hint = match (suggest::nearest(name, known()), home(name)) {
+            let hint = match (suggest::nearest(name, known()), section_of(name)) {
                 (Some(near), _) => Some(format!("did you mean `{near}`?")),
-                (None, Some(home)) => Some(format!("`{name}` belongs into [{home}]")),
+                (None, Some(section)) => Some(format!("`{name}` belongs into [{section}]")),
                 (None, None) => None,
             };
             let allowed = known().collect::<Vec<_>>().join(", ");

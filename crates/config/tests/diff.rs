@@ -145,13 +145,13 @@ fn rules_come_go_change_and_move() {
         |name: &str, user: &str| format!("[[rule]]\nname = \"{name}\"\nuser = \"{user}\"\nroute = \"primary\"\n");
     let with = |rules: &[String]| read(&format!("{OLD}\n{}", rules.concat()));
     let old = with(&[rule("a", "ann"), rule("b", "bob"), rule("c", "carol")]);
-    let told = |rules: &[String]| diff(&old, &with(rules)).to_string();
-    assert_eq!(told(&[rule("a", "ann"), rule("b", "bob"), rule("c", "carol")]), "nothing changed");
+    let reported = |rules: &[String]| diff(&old, &with(rules)).to_string();
+    assert_eq!(reported(&[rule("a", "ann"), rule("b", "bob"), rule("c", "carol")]), "nothing changed");
     assert_eq!(
-        told(&[rule("a", "ann"), rule("b", "bert"), rule("d", "dan")]),
+        reported(&[rule("a", "ann"), rule("b", "bert"), rule("d", "dan")]),
         "rule.d added, rule.c removed, rule.b changed"
     );
-    assert_eq!(told(&[rule("b", "bob"), rule("a", "ann"), rule("c", "carol")]), "the order of the rules changed");
+    assert_eq!(reported(&[rule("b", "bob"), rule("a", "ann"), rule("c", "carol")]), "the order of the rules changed");
     let many: Vec<String> = (0..20).map(|n| rule(&format!("r{n}"), &format!("u{n}"))).collect();
-    assert_eq!(told(&many), "rule.a removed, rule.b removed, rule.c removed, 20 rules added");
+    assert_eq!(reported(&many), "rule.a removed, rule.b removed, rule.c removed, 20 rules added");
 }

@@ -87,8 +87,8 @@ async fn what_is_said_to_read_only_is_nothing_that_a_server_refuses_to_a_reader(
                 let changed =
                     results.iter().any(|result| result.session_state.windows(3).any(|bytes| bytes == [2, 1, b'1']));
                 let lower = text.to_lowercase();
-                let told = lower.starts_with("set statement") || lower.contains("information_schema");
-                if changed && said.kind == Kind::Select && !told {
+                let reported = lower.starts_with("set statement") || lower.contains("information_schema");
+                if changed && said.kind == Kind::Select && !reported {
                     wrong.push(format!("changes the session: {text}"));
                 }
                 if !client.status().contains(wire::Status::IN_TRANSACTION) {

@@ -53,36 +53,40 @@ impl Run {
         let deadline = Instant::now() + RUN_MAX;
         let timed_out = Arc::new(AtomicBool::new(false));
         let interrupted = timed_out.clone();
-        let told = |error: rusqlite::Error| {
+        let reported = |error: rusqlite::Error| {
             let words = format!("Query execution was interrupted: it ran longer than {} s", RUN_MAX.as_secs());
             SqlError::of_sqlite(&error, interrupted.load(Ordering::Relaxed).then_some(&*words))
         };
-        let mut connection = open().map_err(told)?;
+        let mut connection = open().map_err(reported)?;
         let is_cancelled = self.is_cancelled.clone();
         let is_late = move || {
             timed_out.store(Instant::now() >= deadline, Ordering::Relaxed);
             timed_out.load(Ordering::Relaxed) || is_cancelled.load(Ordering::Relaxed)
         };
-        connection.progress_handler(PACE, Some(is_late)).map_err(told)?;
-        self.prepare(&mut connection, &told)?;
-        let mut statement = connection.prepare(&self.query.sql).map_err(told)?;
+        connection.progress_handler(PACE, Some(is_late)).map_err(reported)?;
+        self.prepare(&mut connection, &reported)?;
+        let mut statement = connection.prepare(&self.query.sql).map_err(reported)?;
         if !statement.readonly() {
             return Err(SqlError::read_only("statements that change something"));
         }
         if statement.parameter_count() != self.parameters.len() {
             return Err(SqlError::syntax("a statement with parameters is to be prepared"));
         }
-        collect(&mut statement, self.parameters, told)
+        collect(&mut statement, self.parameters, reported)
     }
 
     /// Makes the tables and functions that the statement may use, and nothing else.
-    fn prepare(&self, connection: &mut Connection, told: &dyn Fn(rusqlite::Error) -> SqlError) -> Result<(), SqlError> {
-        functions::add(connection, &self.asker).map_err(told)?;
+    fn prepare(
+        &self,
+        connection: &mut Connection,
+        reported: &dyn Fn(rusqlite::Error) -> SqlError,
+    ) -> Result<(), SqlError> {
+        functions::add(connection, &self.asker).map_err(reported)?;
         self.fill(connection).map_err(|error| match error {
-            FillError::Sqlite(error) => told(error),
+            FillError::Sqlite(error) => reported(error),
             FillError::History(words) => SqlError::new(errno::ER_UNKNOWN_ERROR, words),
         })?;
-        connection.authorizer(Some(may_read)).map_err(told)
+        connection.authorizer(Some(may_read)).map_err(reported)
     }
 
     /// The columns of the statement's result, and how many parameters it has. It is not run.
@@ -90,10 +94,10 @@ impl Run {
     /// # Errors
     /// SQLite's.
     pub(crate) fn describe(self) -> Result<(Vec<ResultColumn>, usize), SqlError> {
-        let told = |error: rusqlite::Error| SqlError::of_sqlite(&error, None);
-        let mut connection = open().map_err(told)?;
-        self.prepare(&mut connection, &told)?;
-        let statement = connection.prepare(&self.query.sql).map_err(told)?;
+        let reported = |error: rusqlite::Error| SqlError::of_sqlite(&error, None);
+        let mut connection = open().map_err(reported)?;
+        self.prepare(&mut connection, &reported)?;
+        let statement = connection.prepare(&self.query.sql).map_err(reported)?;
         Ok((columns_of(&statement), statement.parameter_count()))
     }
 
@@ -197,16 +201,16 @@ fn columns_of(statement: &Statement<'_>) -> Vec<ResultColumn> {
 fn collect(
     statement: &mut Statement<'_>,
     parameters: Vec<Value>,
-    told: impl Fn(rusqlite::Error) -> SqlError,
+    reported: impl Fn(rusqlite::Error) -> SqlError,
 ) -> Result<ResultRows, SqlError> {
     let columns = columns_of(statement);
     let count = columns.len();
     let mut result = ResultRows::new(columns);
-    let mut rows = statement.query(params_from_iter(parameters)).map_err(&told)?;
-    while let Some(row) = rows.next().map_err(&told)? {
+    let mut rows = statement.query(params_from_iter(parameters)).map_err(&reported)?;
+    while let Some(row) = rows.next().map_err(&reported)? {
         result.begin_row();
         for index in 0..count {
-            let value = row.get_ref(index).map_err(&told)?;
+            let value = row.get_ref(index).map_err(&reported)?;
             match value {
                 ValueRef::Null => result.null(),
                 ValueRef::Integer(number) => result.integer(index, number),

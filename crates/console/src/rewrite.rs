@@ -240,14 +240,14 @@ mod tests {
     use super::*;
     use crate::tokens::tokens;
 
-    fn told(text: &str) -> (String, Vec<&'static str>) {
+    fn reported(text: &str) -> (String, Vec<&'static str>) {
         let rewritten = rewrite(&tokens(text).unwrap(), "main").unwrap();
         (rewritten.sql, rewritten.views.iter().map(|view| view.name).collect())
     }
 
     #[test]
     fn views_are_found_where_tables_stand() {
-        let views = |text: &str| told(text).1;
+        let views = |text: &str| reported(text).1;
         assert_eq!(views("SELECT form FROM sessions s JOIN digests d USING (digest)"), ["sessions", "digests"]);
         assert_eq!(views("SELECT errors FROM `digests`"), ["digests"]);
         assert_eq!(views("SELECT * FROM (SELECT * FROM pools), servers"), ["pools", "servers"]);
@@ -257,22 +257,22 @@ mod tests {
     #[test]
     fn schemas_are_taken_off() {
         let name = "stats_mysql_global";
-        let (sql, views) = told("SELECT * FROM stats.STATS_mysql_global WHERE a > 1");
+        let (sql, views) = reported("SELECT * FROM stats.STATS_mysql_global WHERE a > 1");
         assert_eq!((&*sql, views), ("SELECT * FROM stats_mysql_global WHERE a > 1", vec![name]));
-        assert_eq!(told("select main.digests.text from main.digests").0, "select digests.text from digests");
+        assert_eq!(reported("select main.digests.text from main.digests").0, "select digests.text from digests");
         assert_eq!(
-            told("SELECT TABLE_NAME FROM information_schema.tables").0,
+            reported("SELECT TABLE_NAME FROM information_schema.tables").0,
             "SELECT TABLE_NAME FROM information_schema.TABLES"
         );
         // No schema of the console: SQLite says that there is no such table.
-        assert_eq!(told("SELECT * FROM monitor.digests").0, "SELECT * FROM monitor.digests");
+        assert_eq!(reported("SELECT * FROM monitor.digests").0, "SELECT * FROM monitor.digests");
         let rewritten = rewrite(&tokens("SELECT * FROM tables").unwrap(), INFORMATION).unwrap();
         assert_eq!(rewritten.sql, "SELECT * FROM information_schema.TABLES");
     }
 
     #[test]
     fn dialects_are_translated() {
-        let sql = |text: &str| told(text).0;
+        let sql = |text: &str| reported(text).0;
         assert_eq!(
             sql("select @@version_comment limit 1"),
             "select 'Sqluice SQL console' AS \"@@version_comment\" limit 1"

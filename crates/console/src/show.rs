@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for text in
             ["", "GRANTS", "TABLES FROM nowhere", "COLUMNS", "COLUMNS FROM nothing", "CREATE TABLE", "TABLES LIKE"]
         {

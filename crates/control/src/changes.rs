@@ -53,7 +53,7 @@ impl ChangeFollower {
     /// Runs until the task is aborted.
     pub(crate) async fn run(mut self) {
         let mut position: Option<Position> = None;
-        let (mut wait, mut stuck, mut told) = (RETRY_MIN, 0, String::new());
+        let (mut wait, mut stuck, mut reported) = (RETRY_MIN, 0, String::new());
         let delay_max = self.listener.delay_max();
         self.status.figures().changes = Some(ChangeFigures { delay_max, ..ChangeFigures::default() });
         loop {
@@ -77,13 +77,13 @@ impl ChangeFollower {
                 End::Lost(why) => (why, stuck >= STUCK_MAX),
                 End::Gap(why) => (why, true),
             };
-            if why != told {
+            if why != reported {
                 tracing::warn!(
                     cluster = &*self.cluster,
                     server = &*primary.name,
                     "the stream of changes is lost: {why}"
                 );
-                told.clone_from(&why);
+                reported.clone_from(&why);
             }
             if let Some(figures) = &mut self.status.figures().changes {
                 figures.as_of = None;

@@ -56,13 +56,13 @@ impl GroupLogs {
     }
 
     /// The same with a member's new report.
-    pub fn with(&self, server: ServerId, told: MemberLog) -> GroupLogs {
+    pub fn with(&self, server: ServerId, reported: MemberLog) -> GroupLogs {
         let mut logs = self.clone();
         let index = usize::from(server.0);
         if logs.servers.len() <= index {
             logs.servers.resize(index + 1, None);
         }
-        logs.servers[index] = Some(Arc::new(told));
+        logs.servers[index] = Some(Arc::new(reported));
         logs
     }
 

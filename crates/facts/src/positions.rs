@@ -70,7 +70,7 @@ impl Positions {
 
     /// These positions with a server's report to the question at `asked`; `None` is that it has no position. The newest
     /// word counts, also when it is behind an older one: the server may have been rebuilt.
-    pub fn with(&self, server: ServerId, told: Option<(Applied, bool)>, asked: Instant) -> Positions {
+    pub fn with(&self, server: ServerId, reported: Option<(Applied, bool)>, asked: Instant) -> Positions {
         let mut positions = self.clone();
         let index = usize::from(server.0);
         let old = positions.servers.get(index).cloned().flatten();
@@ -80,7 +80,7 @@ impl Positions {
         if positions.servers.len() <= index {
             positions.servers.resize(index + 1, None);
         }
-        positions.servers[index] = told.map(|(applied, tells_writes)| {
+        positions.servers[index] = reported.map(|(applied, tells_writes)| {
             let applied = match &old {
                 Some(old) if *old.applied == applied => old.applied.clone(),
                 _ => Arc::new(applied),
@@ -107,7 +107,7 @@ mod tests {
     const PRIMARY: ServerId = ServerId(0);
     const REPLICA: ServerId = ServerId(1);
 
-    fn told(server: ServerId, sequence: u64) -> Option<(Applied, bool)> {
+    fn reported(server: ServerId, sequence: u64) -> Option<(Applied, bool)> {
         let gtids = |text: String| Gtids::parse(&text).unwrap();
         let all = gtids(format!("0-1-{sequence}"));
         let replicated = if server == PRIMARY { Gtids::default() } else { all.clone() };
@@ -126,13 +126,13 @@ mod tests {
 
         fn tell(&mut self, at_ms: u64, server: ServerId, sequence: u64) -> bool {
             let asked = self.start + Duration::from_millis(1_000 + at_ms);
-            self.positions = self.positions.with(server, told(server, sequence), asked);
+            self.positions = self.positions.with(server, reported(server, sequence), asked);
             !self.positions.is_behind(REPLICA, PRIMARY)
         }
     }
 
     #[test]
-    fn a_replica_is_compared_with_what_the_primary_told_a_little_before() {
+    fn a_replica_is_compared_with_what_the_primary_reported_a_little_before() {
         let mut board = Board::new();
         board.tell(0, PRIMARY, 10);
         assert!(!board.tell(30, REPLICA, 9));

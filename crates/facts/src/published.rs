@@ -266,14 +266,14 @@ impl Published {
 
     /// Publishes a server's report of its position; see [`Positions::with`]. Only one thread may do
     /// so. No task is woken: sessions read positions when they route.
-    pub fn publish_position(&self, server: ServerId, told: Option<(Applied, bool)>, asked: Instant) {
-        let positions = self.positions.load().with(server, told, asked);
+    pub fn publish_position(&self, server: ServerId, reported: Option<(Applied, bool)>, asked: Instant) {
+        let positions = self.positions.load().with(server, reported, asked);
         self.positions.store(Arc::new(positions));
     }
 
     /// Publishes the report of a member of a Galera group about its binary log. Only one thread may do so.
-    pub fn publish_group_log(&self, server: ServerId, told: MemberLog) {
-        let logs = self.group_logs.load().with(server, told);
+    pub fn publish_group_log(&self, server: ServerId, reported: MemberLog) {
+        let logs = self.group_logs.load().with(server, reported);
         self.group_logs.store(Arc::new(logs));
     }
 
@@ -437,7 +437,7 @@ mod tests {
     #[test]
     fn a_catalog_is_fresh_when_a_reading_began_after_the_last_request() {
         let published = Published::new("main");
-        let (told, callback) = counter();
+        let (reported, callback) = counter();
         published.subscribe(callback);
         assert!(published.catalog_is_fresh());
         published.request_catalog_refresh();
@@ -447,6 +447,6 @@ mod tests {
         assert!(!published.catalog_is_fresh(), "the second request came when that reading was under way");
         published.catalog_was_read(published.catalog_request());
         assert!(published.catalog_is_fresh());
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+        assert_eq!(reported.load(Ordering::Relaxed), 2);
     }
 }

@@ -201,14 +201,14 @@ mod tests {
 
     #[test]
     fn every_kind_of_harm_is_found() {
-        let told = |id| End::Acknowledged { id };
+        let reported = |id| End::Acknowledged { id };
         let ledger = Ledger {
             writes: vec![
-                write(1, Work::Keyed, 0.0, told(0)),
-                write(2, Work::Keyed, 0.0, told(0)),
-                write(3, Work::Counted, 0.0, told(30)),
-                write(4, Work::Counted, 0.0, told(40)),
-                write(5, Work::Moved, 0.0, told(0)),
+                write(1, Work::Keyed, 0.0, reported(0)),
+                write(2, Work::Keyed, 0.0, reported(0)),
+                write(3, Work::Counted, 0.0, reported(30)),
+                write(4, Work::Counted, 0.0, reported(40)),
+                write(5, Work::Moved, 0.0, reported(0)),
                 write(6, Work::Keyed, 0.0, End::Unknown),
                 write(7, Work::Keyed, 0.0, End::Unknown),
                 write(8, Work::Keyed, 0.0, End::Refused),

@@ -62,9 +62,9 @@ impl Front {
         let process = lab::Daemon::start(command, folder.path())?;
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut front = Front { process, folder, address: nowhere, admin: nowhere };
-        let told = front.wait(|_| std::fs::read_to_string(&ready).ok())?;
-        front.address = address_in(&told, "app")?;
-        front.admin = address_in(&told, "admin")?;
+        let reported = front.wait(|_| std::fs::read_to_string(&ready).ok())?;
+        front.address = address_in(&reported, "app")?;
+        front.admin = address_in(&reported, "admin")?;
         front.wait(|front| front.status().ok().filter(is_whole))?;
         Ok(front)
     }

@@ -78,12 +78,12 @@ impl Program {
         };
         let text = started.wait("it listens", || std::fs::read_to_string(&ready).ok())?;
         started.began = Instant::now();
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
             line.map(str::to_owned).with_context(|| format!("no {name} in {text:?}"))
         };
-        started.address = told("app")?.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
-        let (admin, replicas) = (told("admin")?, servers.replicas().count());
+        started.address = reported("app")?.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
+        let (admin, replicas) = (reported("admin")?, servers.replicas().count());
         started.wait("it knows its servers", || knows(&admin, replicas).then_some(()))?;
         started.ask(&["instrumentation", "on"])?;
         Ok(started)

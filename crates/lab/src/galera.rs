@@ -262,15 +262,16 @@ fn position(server: &Server) -> Result<String, LabError> {
         return Ok(format!("{}:{}", value("uuid:"), value("seqno:")));
     }
     let printed = server.run_once("--wsrep-recover", RECOVER_LIMIT)?;
-    let told = printed.lines().find_map(|line| line.split_once("Recovered position: ")).map(|(_, position)| position);
+    let reported =
+        printed.lines().find_map(|line| line.split_once("Recovered position: ")).map(|(_, position)| position);
     let failed = || LabError::Start { port: server.port(), what: "tells no position".to_owned(), log: printed.clone() };
     // Behind it may stand a GTID.
-    told.and_then(|told| told.split_whitespace().next()).map(str::to_owned).ok_or_else(failed)
+    reported.and_then(|reported| reported.split_whitespace().next()).map(str::to_owned).ok_or_else(failed)
 }
 
 fn wait_for(server: &Server, name: &str, value: &str) -> Result<(), LabError> {
     group::wait_for(server, name, value, || {
-        let told = server.sql(&format!("SHOW STATUS LIKE '{name}'"))?;
-        Ok(told.trim().split('\t').nth(1).unwrap_or_default().to_owned())
+        let reported = server.sql(&format!("SHOW STATUS LIKE '{name}'"))?;
+        Ok(reported.trim().split('\t').nth(1).unwrap_or_default().to_owned())
     })
 }

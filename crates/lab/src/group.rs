@@ -50,13 +50,13 @@ pub(crate) fn wait_for(
 ) -> Result<(), LabError> {
     let deadline = Instant::now() + WAIT_LIMIT;
     loop {
-        let told = ask()?;
-        let told = told.trim();
-        if told == wanted {
+        let reported = ask()?;
+        let reported = reported.trim();
+        if reported == wanted {
             return Ok(());
         }
         if Instant::now() >= deadline {
-            let what = format!("has {what} = {told}, not {wanted}, after {WAIT_LIMIT:?}");
+            let what = format!("has {what} = {reported}, not {wanted}, after {WAIT_LIMIT:?}");
             return Err(LabError::Start { port: server.port(), what, log: server.log_tail() });
         }
         thread::sleep(POLL_INTERVAL);

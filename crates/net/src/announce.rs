@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_told_one_family() {
+    fn servers_are_reported_one_family() {
         let announce = |client: &str| Announce { version: Version::V1, client: Some(address(client)) };
         let content = |client, server: &str| match content(&announce(client), Some(address(server))) {
             HeaderContent::Client { source, destination } => (source.to_string(), destination.to_string()),

@@ -102,8 +102,8 @@ impl ProvenWrite<'_> {
             // One row that was there already. The reported id then depends on more than the row.
             Some(1) if !changed.is_statement && change.updates_duplicates && !change.ignores => {
                 let updated = (changed.inserted, changed.updated, changed.deleted) == (0, 1, 0);
-                let told = updated && self.columns.counter().is_none();
-                return told.then(|| Answer { affected: 2, ..Answer::default() });
+                let reported = updated && self.columns.counter().is_none();
+                return reported.then(|| Answer { affected: 2, ..Answer::default() });
             }
             None if !changed.is_statement && only_inserted && is_plain => changed.inserted,
             _ => return None,
@@ -235,22 +235,22 @@ mod tests {
         Some((answer.affected, answer.insert_id, answer.made_id, answer.info))
     }
 
-    fn told(affected: u64, id: u64, made: bool, info: &str) -> Option<(u64, u64, bool, String)> {
+    fn reported(affected: u64, id: u64, made: bool, info: &str) -> Option<(u64, u64, bool, String)> {
         Some((affected, id, made, info.into()))
     }
 
     #[test]
     fn inserts_tell_their_rows_and_the_first_id_made() {
         let two = "Records: 2  Duplicates: 0  Warnings: 0";
-        assert_eq!(answer("INSERT INTO t (a) VALUES (1)", &rows(1, 0, 0)), told(1, 70, true, ""));
-        assert_eq!(answer("INSERT INTO t (a) VALUES (1), (2)", &rows(2, 0, 0)), told(2, 70, true, two));
-        assert_eq!(answer("INSERT INTO t VALUES (1, NULL, 2)", &rows(1, 0, 0)), told(1, 70, true, ""));
-        assert_eq!(answer("INSERT INTO t VALUES (1, ?, 2)", &rows(1, 0, 0)), told(1, 70, true, ""));
-        assert_eq!(answer("INSERT INTO t VALUES (?, ?, 2)", &rows(1, 0, 0)), told(1, 9, false, ""));
-        assert_eq!(answer("INSERT INTO t VALUES (?, 1, ?), (1, 5, 6)", &rows(2, 0, 0)), told(2, 5, false, two));
-        assert_eq!(answer("INSERT INTO t SET ID = -1", &rows(1, 0, 0)), told(1, u64::MAX, false, ""));
-        assert_eq!(answer("INSERT INTO t () VALUES ()", &rows(1, 0, 0)), told(1, 70, true, ""));
-        assert_eq!(answer("INSERT INTO t (a) SELECT 1", &rows(2, 0, 0)), told(2, 70, true, two));
+        assert_eq!(answer("INSERT INTO t (a) VALUES (1)", &rows(1, 0, 0)), reported(1, 70, true, ""));
+        assert_eq!(answer("INSERT INTO t (a) VALUES (1), (2)", &rows(2, 0, 0)), reported(2, 70, true, two));
+        assert_eq!(answer("INSERT INTO t VALUES (1, NULL, 2)", &rows(1, 0, 0)), reported(1, 70, true, ""));
+        assert_eq!(answer("INSERT INTO t VALUES (1, ?, 2)", &rows(1, 0, 0)), reported(1, 70, true, ""));
+        assert_eq!(answer("INSERT INTO t VALUES (?, ?, 2)", &rows(1, 0, 0)), reported(1, 9, false, ""));
+        assert_eq!(answer("INSERT INTO t VALUES (?, 1, ?), (1, 5, 6)", &rows(2, 0, 0)), reported(2, 5, false, two));
+        assert_eq!(answer("INSERT INTO t SET ID = -1", &rows(1, 0, 0)), reported(1, u64::MAX, false, ""));
+        assert_eq!(answer("INSERT INTO t () VALUES ()", &rows(1, 0, 0)), reported(1, 70, true, ""));
+        assert_eq!(answer("INSERT INTO t (a) SELECT 1", &rows(2, 0, 0)), reported(2, 70, true, two));
         let no_id = Columns { columns: vec![Column { name: "a".into(), ..Column::default() }], ..Columns::default() };
         let found = answer_with("INSERT INTO t VALUES (f(1))", &[], &no_id, &rows(1, 0, 0), true).unwrap();
         assert_eq!((found.affected, found.insert_id), (1, 0));
@@ -263,8 +263,8 @@ mod tests {
     fn a_statement_in_the_log_tells_its_id() {
         let changed = Changed { is_statement: true, made_id: Some(8), ..rows(0, 0, 0) };
         let two = "Records: 2  Duplicates: 0  Warnings: 0";
-        assert_eq!(answer("INSERT INTO t (a) VALUES (1), (2)", &changed), told(2, 8, true, two));
-        assert_eq!(answer("INSERT INTO t (id) VALUES (5)", &changed), told(1, 5, false, ""));
+        assert_eq!(answer("INSERT INTO t (a) VALUES (1), (2)", &changed), reported(2, 8, true, two));
+        assert_eq!(answer("INSERT INTO t (id) VALUES (5)", &changed), reported(1, 5, false, ""));
         for text in [
             "INSERT IGNORE INTO t (a) VALUES (1)",
             "INSERT INTO t (a) VALUES (1) ON DUPLICATE KEY UPDATE a = 1",
@@ -279,20 +279,20 @@ mod tests {
 
     #[test]
     fn replaces_count_what_they_replaced() {
-        assert_eq!(answer("REPLACE INTO t (id) VALUES (5)", &rows(1, 0, 0)), told(1, 5, false, ""));
-        assert_eq!(answer("REPLACE INTO t (id) VALUES (5)", &rows(0, 1, 0)), told(2, 5, false, ""));
-        assert_eq!(answer("REPLACE INTO t (id) VALUES (5)", &rows(1, 0, 1)), told(2, 5, false, ""));
+        assert_eq!(answer("REPLACE INTO t (id) VALUES (5)", &rows(1, 0, 0)), reported(1, 5, false, ""));
+        assert_eq!(answer("REPLACE INTO t (id) VALUES (5)", &rows(0, 1, 0)), reported(2, 5, false, ""));
+        assert_eq!(answer("REPLACE INTO t (id) VALUES (5)", &rows(1, 0, 1)), reported(2, 5, false, ""));
         let words = "Records: 3  Duplicates: 1  Warnings: 0";
-        assert_eq!(answer("REPLACE INTO t (id) VALUES (5), (6), (7)", &rows(1, 1, 0)), told(4, 7, false, words));
+        assert_eq!(answer("REPLACE INTO t (id) VALUES (5), (6), (7)", &rows(1, 1, 0)), reported(4, 7, false, words));
         assert_eq!(answer("REPLACE INTO t (a) VALUES (5)", &rows(0, 1, 0)), None);
     }
 
     #[test]
     fn updates_and_deletes_tell_what_is_certain() {
         let one = "Rows matched: 1  Changed: 1  Warnings: 0";
-        assert_eq!(answer("UPDATE t SET a = 1 WHERE id = 5", &rows(0, 1, 0)), told(1, 0, false, one));
-        assert_eq!(answer("UPDATE t SET a = 1 WHERE a > 5", &rows(0, 3, 0)), told(3, 0, false, ""));
-        assert_eq!(answer("DELETE FROM t", &rows(0, 0, 3)), told(3, 0, false, ""));
+        assert_eq!(answer("UPDATE t SET a = 1 WHERE id = 5", &rows(0, 1, 0)), reported(1, 0, false, one));
+        assert_eq!(answer("UPDATE t SET a = 1 WHERE a > 5", &rows(0, 3, 0)), reported(3, 0, false, ""));
+        assert_eq!(answer("DELETE FROM t", &rows(0, 0, 3)), reported(3, 0, false, ""));
         let found = |text: &str, updated| answer_with(text, &[], &table(), &rows(0, updated, 0), true);
         assert_eq!(found("UPDATE t SET a = 1 WHERE id = 5", 1).unwrap().matched, Some(1));
         assert_eq!(found("UPDATE t SET a = 1 WHERE a = 5", 1), None, "others may have matched");

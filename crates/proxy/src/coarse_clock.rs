@@ -68,9 +68,9 @@ mod tests {
         let end = Instant::now() + Duration::from_millis(200);
         loop {
             let before = Instant::now();
-            let told = clock.no_earlier();
-            assert!(told <= Instant::now() + 2 * clock.tick);
-            (looks, late) = (looks + 1, late + u32::from(told < before));
+            let reported = clock.no_earlier();
+            assert!(reported <= Instant::now() + 2 * clock.tick);
+            (looks, late) = (looks + 1, late + u32::from(reported < before));
             if before > end {
                 break;
             }

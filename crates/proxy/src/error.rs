@@ -49,8 +49,8 @@ impl Refusal {
     /// A server's error, passed on as it is.
     pub fn of_server(code: u16, sqlstate: Option<&str>, message: &str) -> Refusal {
         let mut state = *b"HY000";
-        if let Some(Ok(told)) = sqlstate.map(|text| <[u8; 5]>::try_from(text.as_bytes())) {
-            state = told;
+        if let Some(Ok(reported)) = sqlstate.map(|text| <[u8; 5]>::try_from(text.as_bytes())) {
+            state = reported;
         }
         Refusal { code, sqlstate: state, message: message.into() }
     }

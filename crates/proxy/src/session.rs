@@ -283,7 +283,7 @@ impl Session {
                 Box::pin(self.ask_behind_error(&mut held, &mut outcome)).await;
             }
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
-                Box::pin(self.tell_tier(written, defines)).await;
+                Box::pin(self.report_to_tier(written, defines)).await;
             }
             if let Some(fill) = fill.take() {
                 self.ask_found_rows(&mut held, query).await?;
@@ -304,12 +304,12 @@ impl Session {
     ) -> Result<Next, SessionEnd> {
         self.here.end_load();
         self.here.end_all_answers(query);
-        self.tell_tier_all(query).await;
+        self.report_all_to_tier(query).await;
         let next = self.recover(query, route, failed, attempts).await;
         if !matches!(next, Ok(Next::TryAgain)) {
             self.finish(query, End::Lost(attempts.at));
             self.here.end_all_answers(query);
-            self.tell_tier_all(query).await;
+            self.report_all_to_tier(query).await;
         }
         next
     }

@@ -106,20 +106,20 @@ mod tests {
 
     #[test]
     fn a_flood_is_counted_exactly_in_few_events() {
-        let (mut counts, mut told) = (TurnedAwayCounts::default(), Vec::new());
+        let (mut counts, mut reported) = (TurnedAwayCounts::default(), Vec::new());
         for round in 0..10_u32 {
             for address in 0..=255 {
-                told.extend(counts.count(refused(address)));
+                reported.extend(counts.count(refused(address)));
                 assert!(counts.0.len() <= KINDS_MAX + 1);
             }
             if round == 4 {
-                counts.take(|event| told.push(event));
+                counts.take(|event| reported.push(event));
             }
         }
-        counts.take(|event| told.push(event));
-        assert_eq!(told.iter().map(count).sum::<u64>(), 2560);
-        assert!(told.len() <= 3 * (KINDS_MAX + 1), "{}", told.len());
-        assert!(told.iter().any(|event| event.client.address.is_empty()), "the rest has no address");
+        counts.take(|event| reported.push(event));
+        assert_eq!(reported.iter().map(count).sum::<u64>(), 2560);
+        assert!(reported.len() <= 3 * (KINDS_MAX + 1), "{}", reported.len());
+        assert!(reported.iter().any(|event| event.client.address.is_empty()), "the rest has no address");
         // A quiet moment, and the next one is told at once.
         counts.take(|event| panic!("{event:?}"));
         assert_eq!(counts.count(refused(7)).map(|event| count(&event)), Some(1));

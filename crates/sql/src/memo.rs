@@ -75,12 +75,12 @@ const fn classes() -> [Class; 256] {
 /// Remembers what statements are.
 #[derive(Debug)]
 pub struct Memo {
-    places: Box<[Option<Known>]>,
+    places: Box<[Option<Entry>]>,
     shape: Box<[u8; TEXT_BYTES_MAX]>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Entry {
     dialect: Dialect,
     shape: Box<[u8]>,
     statement: Rc<Statement>,
@@ -107,7 +107,7 @@ impl Memo {
         }
         let statement = Rc::new(classify(text, dialect, functions));
         if has_meaning_of_shape(&statement, shape) {
-            *place = Some(Known { dialect: *dialect, shape: shape.into(), statement: statement.clone() });
+            *place = Some(Entry { dialect: *dialect, shape: shape.into(), statement: statement.clone() });
         }
         statement
     }

@@ -226,16 +226,16 @@ mod tests {
         let statement = crate::classify(text.as_bytes(), &DIALECT, &NoFunctions);
         assert_eq!(statement.is_point(text.as_bytes(), &DIALECT), understood.is_some(), "{text}");
         let Some(Point { table, equals, sets }) = understood else { return "no".into() };
-        let mut told = table.schema.map_or_else(String::new, |schema| format!("{schema}."));
-        told.push_str(&table.name);
+        let mut reported = table.schema.map_or_else(String::new, |schema| format!("{schema}."));
+        reported.push_str(&table.name);
         for (column, sought) in equals {
-            told.push_str(&match sought {
+            reported.push_str(&match sought {
                 Sought::Number(number) => format!(" {column}={number}"),
                 Sought::Text(text) => format!(" {column}='{text}'"),
                 Sought::Parameter(at) => format!(" {column}=?{at}"),
             });
         }
-        if sets.is_empty() { told } else { format!("{told}; {}", sets.join(" ")) }
+        if sets.is_empty() { reported } else { format!("{reported}; {}", sets.join(" ")) }
     }
 
     #[test]

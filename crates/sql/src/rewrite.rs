@@ -8,7 +8,7 @@ use crate::words::W;
 
 /// A built-in function without arguments, or a variable, whose value the caller knows better than the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known<'a> {
+pub enum OwnValue<'a> {
     /// `CONNECTION_ID()`, and `@@pseudo_thread_id`.
     ConnectionId(u64),
     /// `ROW_COUNT()`.
@@ -23,25 +23,25 @@ pub enum Known<'a> {
     LastGtid(&'a str),
 }
 
-impl Known<'_> {
+impl OwnValue<'_> {
     /// The function's name; a variable has none.
     fn name(self) -> &'static str {
         match self {
-            Known::ConnectionId(_) => "connection_id",
-            Known::RowCount(_) => "row_count",
-            Known::FoundRows(_) => "found_rows",
-            Known::TrackedVariables(_) | Known::PacketMax(_) | Known::LastGtid(_) => "",
+            OwnValue::ConnectionId(_) => "connection_id",
+            OwnValue::RowCount(_) => "row_count",
+            OwnValue::FoundRows(_) => "found_rows",
+            OwnValue::TrackedVariables(_) | OwnValue::PacketMax(_) | OwnValue::LastGtid(_) => "",
         }
     }
 
     /// The name of the variable that is the same; empty if there is none.
     fn variable(self) -> &'static str {
         match self {
-            Known::ConnectionId(_) => "pseudo_thread_id",
-            Known::TrackedVariables(_) => "session_track_system_variables",
-            Known::PacketMax(_) => "max_allowed_packet",
-            Known::LastGtid(_) => "last_gtid",
-            Known::RowCount(_) | Known::FoundRows(_) => "",
+            OwnValue::ConnectionId(_) => "pseudo_thread_id",
+            OwnValue::TrackedVariables(_) => "session_track_system_variables",
+            OwnValue::PacketMax(_) => "max_allowed_packet",
+            OwnValue::LastGtid(_) => "last_gtid",
+            OwnValue::RowCount(_) | OwnValue::FoundRows(_) => "",
         }
     }
 
@@ -50,17 +50,17 @@ impl Known<'_> {
     fn value(self, family: Family, of_variable: bool) -> String {
         match (self, family) {
             // A column that is unsigned and may be NULL, as the variable's.
-            (Known::ConnectionId(value), _) if of_variable => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
-            (Known::ConnectionId(value), Family::MariaDb) => format!("CAST({value:010} AS UNSIGNED)"),
-            (Known::FoundRows(value), Family::MariaDb) => format!("{value:021}"),
-            (Known::RowCount(value), Family::MariaDb) => format!("{value:021}"),
-            (Known::ConnectionId(value), Family::MySql) => format!("CAST({value} AS UNSIGNED)"),
-            (Known::FoundRows(value), Family::MySql) => format!("IF(1,{value},FOUND_ROWS())"),
-            (Known::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
-            (Known::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
-            (Known::LastGtid(gtid), _) => format!("IF(1,'{}',NULL)", gtid.replace(['\'', '\\'], "")),
+            (OwnValue::ConnectionId(value), _) if of_variable => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
+            (OwnValue::ConnectionId(value), Family::MariaDb) => format!("CAST({value:010} AS UNSIGNED)"),
+            (OwnValue::FoundRows(value), Family::MariaDb) => format!("{value:021}"),
+            (OwnValue::RowCount(value), Family::MariaDb) => format!("{value:021}"),
+            (OwnValue::ConnectionId(value), Family::MySql) => format!("CAST({value} AS UNSIGNED)"),
+            (OwnValue::FoundRows(value), Family::MySql) => format!("IF(1,{value},FOUND_ROWS())"),
+            (OwnValue::RowCount(value), Family::MySql) => format!("CAST({value} AS SIGNED)"),
+            (OwnValue::PacketMax(value), _) => format!("IF(1,CAST({value:021} AS UNSIGNED),NULL)"),
+            (OwnValue::LastGtid(gtid), _) => format!("IF(1,'{}',NULL)", gtid.replace(['\'', '\\'], "")),
             // Names and commas: any other byte was refused when the list was set. It may be NULL, as the variable.
-            (Known::TrackedVariables(names), family) => {
+            (OwnValue::TrackedVariables(names), family) => {
                 let names = names.replace(['\'', '\\'], "");
                 // MySQL describes all variables that are texts alike.
                 let other = if family == Family::MySql { "@@time_zone" } else { "NULL" };
@@ -122,7 +122,7 @@ pub fn query_of_table(text: &[u8], dialect: &Dialect) -> Option<usize> {
 ///
 /// Where a call is a select item, or a part of one, an alias keeps the column's name as the client spelt it.
 /// Strings, comments and qualified names (`db.connection_id()`) are left alone.
-pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<Rewritten> {
+pub fn functions(text: &[u8], dialect: &Dialect, known: &[OwnValue<'_>]) -> Option<Rewritten> {
     let mut cursor = Cursor::new(text, dialect);
     let mut rewritten = Vec::new();
     let mut copied = 0;
@@ -179,7 +179,7 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[Known<'_>]) -> Option<
 }
 
 /// The cursor behind a function's call when that is in hand.
-fn end_of<'a>(cursor: Cursor<'a>, known: Known<'_>, selects: &Selects) -> Option<Cursor<'a>> {
+fn end_of<'a>(cursor: Cursor<'a>, known: OwnValue<'_>, selects: &Selects) -> Option<Cursor<'a>> {
     call_end(cursor, known.name()).or_else(|| variable_end(cursor, known.variable(), selects.assigns(&cursor)))
 }
 
@@ -294,11 +294,11 @@ struct Before {
 }
 
 impl Before {
-    fn leaves(&self, known: Known<'_>) -> bool {
+    fn leaves(&self, known: OwnValue<'_>) -> bool {
         match known {
-            Known::RowCount(_) | Known::LastGtid(_) => !self.row_count_is_gone,
-            Known::FoundRows(_) => !self.found_rows_are_gone,
-            Known::ConnectionId(_) | Known::TrackedVariables(_) | Known::PacketMax(_) => true,
+            OwnValue::RowCount(_) | OwnValue::LastGtid(_) => !self.row_count_is_gone,
+            OwnValue::FoundRows(_) => !self.found_rows_are_gone,
+            OwnValue::ConnectionId(_) | OwnValue::TrackedVariables(_) | OwnValue::PacketMax(_) => true,
         }
     }
 

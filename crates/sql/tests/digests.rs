@@ -150,7 +150,7 @@ const SECRETIVE: [&str; 27] = [
 
 /// The quotes that a client may put around a password, and those that it may forget.
 #[test]
-fn passwords_are_never_told() {
+fn passwords_are_never_reported() {
     let quoted =
         ["'Zecret9'", "\"Zecret9\"", "'a''Zecret9'", "X'Zecret9'", "'Zecret9' 'Zecret9'", "'Zecret9", "_utf8'Zecret9'"];
     let bare = ["Zecret9", "`Zecret9`", "*Zecret9", "a.Zecret9", "(Zecret9)", "@Zecret9", "$Zecret9", "`Zecret9"];

@@ -10,7 +10,7 @@ fn unsure(sql: &str) -> bool {
 }
 
 #[test]
-fn plain_values_leave_the_id_that_is_told() {
+fn plain_values_leave_the_id_that_is_reported() {
     for sql in [
         "INSERT INTO t VALUES (1, 'a', NULL, -2.5, DEFAULT)",
         "INSERT INTO t (a, b) VALUES (?, ?), (?, NOW())",

@@ -54,7 +54,8 @@ fn check(text: &[u8], dialect: &Dialect) {
     assert_eq!(normalised.hash, digest_hash(text, dialect));
     assert_eq!(normalised.hash, statement.digest, "classification finds the hash on its way");
     let _ = tables(text, dialect);
-    let known = [rewrite::Known::ConnectionId(u64::MAX), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(0)];
+    let known =
+        [rewrite::OwnValue::ConnectionId(u64::MAX), rewrite::OwnValue::RowCount(-1), rewrite::OwnValue::FoundRows(0)];
     let _ = rewrite::functions(text, dialect, &known);
     let mut end = 0;
     let mut lexer = Lexer::new(text, dialect);

@@ -10,12 +10,12 @@ use sqluice_sql::{
 const DIALECT: Dialect =
     Dialect { family: Family::MariaDb, version: 101119, modes: Modes::empty(), encoding: Encoding::Utf8 };
 
-const KNOWN: [rewrite::Known<'_>; 5] = [
-    rewrite::Known::ConnectionId(42),
-    rewrite::Known::RowCount(-1),
-    rewrite::Known::FoundRows(7),
-    rewrite::Known::TrackedVariables("autocommit"),
-    rewrite::Known::LastGtid("0-1-7"),
+const KNOWN: [rewrite::OwnValue<'_>; 5] = [
+    rewrite::OwnValue::ConnectionId(42),
+    rewrite::OwnValue::RowCount(-1),
+    rewrite::OwnValue::FoundRows(7),
+    rewrite::OwnValue::TrackedVariables("autocommit"),
+    rewrite::OwnValue::LastGtid("0-1-7"),
 ];
 
 #[test]
@@ -160,7 +160,7 @@ fn the_variable_counts_as_the_function() {
 }
 
 #[test]
-fn names_that_no_alias_keeps_are_told() {
+fn names_that_no_alias_keeps_are_reported() {
     for (sql, renames) in [
         ("SELECT CONNECTION_ID(), 1", false),
         ("SELECT CONNECTION_ID() AS id", false),

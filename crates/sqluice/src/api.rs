@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use self::place::Place;
+use self::place::ApiAddress;
 pub(crate) use self::place::scheme;
 
 /// Longest wait for a connection.
@@ -40,7 +40,7 @@ pub(crate) struct ApiArgs {
 
 /// A client with its key.
 pub(crate) struct Api {
-    place: Place,
+    place: ApiAddress,
     key: config::Secret,
     /// The clusters that the file names.
     clusters: Vec<String>,
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn the_only_cluster_need_not_be_named() {
         let api = |names: &[&str]| Api {
-            place: Place {
+            place: ApiAddress {
                 address: net::Address::Tcp { host: "h".into(), port: 1 },
                 tls: net::tls::ClientTls::disabled(),
             },

@@ -311,19 +311,19 @@ cluster = "main"
     }
 
     #[test]
-    fn rules_are_counted_and_told() {
+    fn rules_are_counted_and_reported() {
         let text = format!(
             "{GOOD}[[rule]]\nname = \"a\"\nuser = \"bob\"\naccess = \"read\"\nroute = \"server:db2\"\n\
              [[rule]]\nname = \"b\"\nenabled = false\nuser = \"bob\"\nrefuse = \"no\"\n"
         );
         let loaded = config::parse("x.toml", &text, &config::MemorySource::default()).unwrap();
-        let told = |all: bool| {
+        let reported = |all: bool| {
             let mut out = Vec::new();
             report("x.toml", &loaded, all, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        assert!(told(false).contains("rules: 2, 1 of them switched off\nadmin"), "{}", told(false));
-        let all = told(true);
+        assert!(reported(false).contains("rules: 2, 1 of them switched off\nadmin"), "{}", reported(false));
+        let all = reported(true);
         assert!(all.contains("  a: if the user is bob and the access is read: route server:db2\n"), "{all}");
         assert!(all.contains("  b (off): if the user is bob: refuse: no\n"), "{all}");
     }

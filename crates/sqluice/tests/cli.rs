@@ -177,8 +177,11 @@ fn check_and_run_name_the_line_of_a_mistake() {
     for command in ["check", "run"] {
         let bad = fixture.write_and(|path| sqluice(&[command, "--config", path]));
         assert_eq!(bad.status.code(), Some(1), "{command}");
-        let told = text(&bad.stderr);
-        assert!(told.contains("sqluice.toml:8:1: listener.app.splt:") && told.contains("split"), "{command}: {told}");
+        let reported = text(&bad.stderr);
+        assert!(
+            reported.contains("sqluice.toml:8:1: listener.app.splt:") && reported.contains("split"),
+            "{command}: {reported}"
+        );
     }
     let missing = sqluice(&["run", "--config", "/nowhere/sqluice.toml"]);
     assert_eq!(missing.status.code(), Some(1));
@@ -258,7 +261,7 @@ fn logs_are_json_when_asked_and_the_environment_sets_the_level() {
 }
 
 #[test]
-fn too_low_a_limit_of_open_files_is_told() {
+fn too_low_a_limit_of_open_files_is_reported() {
     let fixture = Fixture { extra: "max_sessions = 5000\n".into(), ..Fixture::new() };
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 1000 && exec \"$0\" \"$@\"", PROGRAM]);
@@ -378,16 +381,16 @@ fn the_demo_runs_without_an_error_and_leaves_nothing_behind() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let (told, errors) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{told}\n{errors}");
-    assert!(told.contains(" 0 errors that clients saw"), "{told}\n{errors}");
-    assert!(told.contains("all 3 servers have the same data"), "{told}");
-    assert!(told.contains(&format!("-u {} -p{}", lab::APP_USER, lab::APP_PASSWORD)), "{told}");
-    assert!(told.contains("page:     http://127.0.0.1:") && told.contains("/   key: "), "{told}");
-    let console = told.lines().find(|line| line.starts_with("console:  ")).unwrap_or_else(|| panic!("{told}"));
+    let (reported, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{reported}\n{errors}");
+    assert!(reported.contains(" 0 errors that clients saw"), "{reported}\n{errors}");
+    assert!(reported.contains("all 3 servers have the same data"), "{reported}");
+    assert!(reported.contains(&format!("-u {} -p{}", lab::APP_USER, lab::APP_PASSWORD)), "{reported}");
+    assert!(reported.contains("page:     http://127.0.0.1:") && reported.contains("/   key: "), "{reported}");
+    let console = reported.lines().find(|line| line.starts_with("console:  ")).unwrap_or_else(|| panic!("{reported}"));
     assert!(console.contains(" -u admin -p") && console.ends_with("-e 'SHOW TABLES'"), "{console}");
     for replica in ["db2", "db3"] {
-        let total = told.lines().find(|line| line.starts_with(&format!("  {replica} (replica): "))).unwrap();
+        let total = reported.lines().find(|line| line.starts_with(&format!("  {replica} (replica): "))).unwrap();
         assert!(!total.contains(": 0 reads"), "{total}");
     }
     assert_eq!(servers_folders(temporary.path()), Vec::<String>::new());
@@ -399,12 +402,12 @@ fn the_demo_says_what_is_in_its_way() {
     let port = taken.local_addr().unwrap().port().to_string();
     let output = sqluice(&["demo", "--plain", "--port", &port]);
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
-    assert!(told.starts_with(&format!("error: port {port} ")) && told.contains("--port"), "{told}");
+    let reported = text(&output.stderr);
+    assert!(reported.starts_with(&format!("error: port {port} ")) && reported.contains("--port"), "{reported}");
     let output = Command::new(PROGRAM).args(["demo", "--plain"]).env("SQLUICE_MARIADBD", "/nowhere").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
-    assert!(told.contains("/nowhere") && told.contains("./dev demo"), "{told}");
+    let reported = text(&output.stderr);
+    assert!(reported.contains("/nowhere") && reported.contains("./dev demo"), "{reported}");
 }
 
 /// The folders that the lab leaves, beside the templates of empty servers, which are for the next time.

@@ -2,7 +2,7 @@
 //! learn of each other's writes.
 //!
 //! **The promise.** No cached result that [`Tier::ask`] gives, or calls good, is older than a write that was confirmed to a client of
-//! any member before the call. This needs two things of the caller: a member reports its writes by [`Tier::tell`] before it confirms
+//! any member before the call. This needs two things of the caller: a member reports its writes by [`Tier::report`] before it confirms
 //! them, and reads the results that it [puts](Tier::put) from a server that has every write from before it asked for the tags. The
 //! promise rests on:
 //!
@@ -20,11 +20,11 @@
 
 mod link;
 mod membership;
+mod reports;
 mod resp;
 mod scripts;
 mod settings;
 mod status;
-mod tells;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -36,9 +36,9 @@ use stats::Histogram;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use link::{Ask, Order, Put};
+use reports::Reports;
 pub use settings::Settings;
 pub use status::{Counted, Counts, State, Status};
-use tells::Tells;
 
 /// The version of the data in the shared cache, a part of all its names. Processes of different versions do not see each other's
 /// data. The format of a cached result has a version of its own.
@@ -125,9 +125,9 @@ struct Shared {
     member: Box<[u8]>,
     orders: mpsc::Sender<Order>,
     put_bytes: AtomicUsize,
-    tells: Tells,
+    reports: Reports,
     /// Up to which number writes were reported.
-    told: watch::Sender<u64>,
+    reported: watch::Sender<u64>,
     began: Instant,
     /// Until when others may be given answers that this process has not ended, in microseconds since the beginning. It only grows.
     promised_us: AtomicU64,
@@ -165,8 +165,8 @@ impl Tier {
             settings,
             orders,
             put_bytes: AtomicUsize::new(0),
-            tells: Tells::default(),
-            told: watch::Sender::new(0),
+            reports: Reports::default(),
+            reported: watch::Sender::new(0),
             began: Instant::now(),
             // Before it is a member no other one waits for it: its first writes wait a while for that.
             promised_us: AtomicU64::new(stats::micros(membership)),
@@ -192,7 +192,7 @@ impl Tier {
     /// Leaves the members and ends. After this nothing may be written any more.
     pub fn stop(&self) {
         self.shared.stopping.store(true, Ordering::SeqCst);
-        self.shared.tells.changed.notify_one();
+        self.shared.reports.changed.notify_one();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the tier's thread panicked");
@@ -204,23 +204,24 @@ impl Tier {
         self.shared.settings.trust
     }
 
-    /// Tells the tier what was written, before its client hears of that. Returns when nobody can be given an older answer any more: as a rule
+    /// Reports to the tier what was written, before its client hears of that. Returns when nobody can be given an older answer any more: as a rule
     /// after one answer of the tier, else after `lease_ms` at most.
-    pub async fn tell(&self, cluster: &str, written: TierWrite<'_>) {
+    pub async fn report(&self, cluster: &str, written: TierWrite<'_>) {
         let shared = &*self.shared;
         // First what is to be told, then until when it matters: who promises more takes what is to be told behind that.
-        let number = shared.tells.add(fields_of(cluster, written));
+        let number = shared.reports.add(fields_of(cluster, written));
         let until = shared.promised() + membership::MARGIN;
-        let mut told = shared.told.subscribe();
-        let is_told = tokio::time::timeout_at(until.into(), told.wait_for(|told| *told >= number)).await;
-        if is_told.is_err() {
-            shared.counts.untold.fetch_add(1, Ordering::Relaxed);
+        let mut reported = shared.reported.subscribe();
+        let is_reported =
+            tokio::time::timeout_at(until.into(), reported.wait_for(|reported| *reported >= number)).await;
+        if is_reported.is_err() {
+            shared.counts.unreported.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Has the tier told what was written, before anything that is asked from now on; nobody waits for it.
     pub fn note(&self, cluster: &str, written: TierWrite<'_>) {
-        self.shared.tells.add(fields_of(cluster, written));
+        self.shared.reports.add(fields_of(cluster, written));
     }
 
     /// The data is now at this place, which is the primary's address. If it was elsewhere before, all that was read there ends.
@@ -255,7 +256,7 @@ impl Tier {
             shared.counts.unasked.fetch_add(1, Ordering::Relaxed);
             return TierReply::Nothing;
         }
-        let (reply, told) = oneshot::channel();
+        let (reply, reported) = oneshot::channel();
         let ask = Ask {
             fields: fields(question.cluster, question.tables),
             have: question.have.into(),
@@ -266,8 +267,8 @@ impl Tier {
             shared.counts.unasked.fetch_add(1, Ordering::Relaxed);
             return TierReply::Nothing;
         }
-        match tokio::time::timeout(shared.settings.timeout, told).await {
-            Ok(told) => told.unwrap_or(TierReply::Nothing),
+        match tokio::time::timeout(shared.settings.timeout, reported).await {
+            Ok(reported) => reported.unwrap_or(TierReply::Nothing),
             Err(_) => {
                 shared.counts.timeouts.fetch_add(1, Ordering::Relaxed);
                 TierReply::Nothing

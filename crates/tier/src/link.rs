@@ -101,9 +101,9 @@ pub(crate) async fn run(shared: &Arc<Shared>, mut orders: mpsc::Receiver<Order>)
                 if link.was_member {
                     pause = PAUSE_MIN;
                 }
-                let lost = link.under_way.iter().any(|(request, _)| matches!(request, Request::Tell(_)));
+                let lost = link.under_way.iter().any(|(request, _)| matches!(request, Request::Report(_)));
                 drop(link);
-                state.has_untold |= lost;
+                state.has_unreported |= lost;
                 ended.err()
             }
             Err(trouble) => Some(trouble),
@@ -136,7 +136,7 @@ impl Shared {
 
     async fn wait_for_stop(&self) {
         while !self.stopping.load(Ordering::SeqCst) {
-            self.tells.changed.notified().await;
+            self.reports.changed.notified().await;
         }
     }
 
@@ -161,18 +161,18 @@ struct LinkState {
     /// The other members, as they were seen last.
     members: Vec<Box<[u8]>>,
     /// Some writes may not have been reported.
-    has_untold: bool,
+    has_unreported: bool,
 }
 
 /// The request that a reply belongs to.
 #[derive(Debug)]
 enum Request {
-    /// Up to which number it tells what was written.
+    /// Up to which number it reports what was written.
     Join(u64),
     Beat,
     Ask(Ask),
     Put,
-    Tell(u64),
+    Report(u64),
     Leave,
 }
 
@@ -268,10 +268,10 @@ impl<'a> Link<'a> {
                         batch.push(order);
                     }
                     // Writes from before these requests go first.
-                    self.tell();
+                    self.report();
                     batch.into_iter().for_each(|order| self.order(order));
                 }
-                () = shared.tells.changed.notified() => self.tell(),
+                () = shared.reports.changed.notified() => self.report(),
                 () = sleep_until(wakes.into()) => self.on_time()?,
             }
         }

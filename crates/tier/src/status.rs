@@ -67,9 +67,9 @@ counts! {
     /// Answers that were not, because too much waited.
     unput,
     /// Commands that reported writes.
-    tells,
+    reports,
     /// Writes that could not be reported to the tier: their clients waited until no client could get an older result.
-    untold,
+    unreported,
     /// Connections that were made.
     connects,
 }

@@ -54,25 +54,25 @@ async fn ask(tier: &Tier, have: &[u8], key: Option<ResultKey>) -> TierReply {
 }
 
 /// The tier's first reply that says anything: on a busy machine it may say nothing for a moment although all is well.
-async fn told(tier: &Tier, have: &[u8], key: Option<ResultKey>) -> TierReply {
-    let mut told = TierReply::Nothing;
+async fn reported(tier: &Tier, have: &[u8], key: Option<ResultKey>) -> TierReply {
+    let mut reported = TierReply::Nothing;
     until("it says something", async || {
-        told = ask(tier, have, key).await;
-        told != TierReply::Nothing
+        reported = ask(tier, have, key).await;
+        reported != TierReply::Nothing
     })
     .await;
-    told
+    reported
 }
 
 async fn tags(tier: &Tier) -> Box<[u8]> {
-    match told(tier, &[], None).await {
+    match reported(tier, &[], None).await {
         TierReply::Tags { tags, .. } => tags,
         other => panic!("{other:?}"),
     }
 }
 
 async fn found(tier: &Tier) -> Option<Box<[u8]>> {
-    match told(tier, &[], Some(RESULT_KEY)).await {
+    match reported(tier, &[], Some(RESULT_KEY)).await {
         TierReply::Tags { answer, .. } => answer,
         other => panic!("{other:?}"),
     }
@@ -97,11 +97,11 @@ async fn members_find_each_others_answers_until_one_of_them_writes() {
     for written in [TierWrite::Tables(&TABLES[1..]), TierWrite::Anything, TierWrite::Definition] {
         let tags = put(&one).await;
         assert_eq!(found(&two).await.as_deref(), Some(&b"the answer"[..]));
-        assert_eq!(told(&two, &tags, None).await, TierReply::Good);
-        two.tell("other", written).await;
-        two.tell("main", TierWrite::Tables(&[8])).await;
-        assert_eq!(told(&one, &tags, None).await, TierReply::Good, "another table, another cluster");
-        two.tell("main", written).await;
+        assert_eq!(reported(&two, &tags, None).await, TierReply::Good);
+        two.report("other", written).await;
+        two.report("main", TierWrite::Tables(&[8])).await;
+        assert_eq!(reported(&one, &tags, None).await, TierReply::Good, "another table, another cluster");
+        two.report("main", written).await;
         assert_eq!(found(&one).await, None, "{written:?}");
         let now = self::tags(&one).await;
         assert_ne!(now, tags, "{written:?}");
@@ -146,10 +146,10 @@ async fn nothing_is_given_out_while_a_member_cannot_be_told_from() {
         assert!(began.elapsed() < Duration::from_secs(20));
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    outside.tell("main", TierWrite::Tables(&TABLES[..1])).await;
+    outside.report("main", TierWrite::Tables(&TABLES[..1])).await;
     // From here on its client knows.
-    let told = Instant::now();
-    while told.elapsed() < Duration::from_millis(600) {
+    let reported = Instant::now();
+    while reported.elapsed() < Duration::from_millis(600) {
         given += usize::from(ask(inside, &[], Some(RESULT_KEY)).await != TierReply::Nothing);
     }
     assert_eq!(given, 0, "a member is out, and has written");
@@ -170,12 +170,12 @@ async fn what_the_tier_loses_is_not_given_out() {
     // It comes back with what it had saved before something was written.
     let tags = put(&one).await;
     valkey.commands(&["SAVE"]).unwrap();
-    two.tell("main", TierWrite::Tables(&TABLES)).await;
+    two.report("main", TierWrite::Tables(&TABLES)).await;
     valkey.kill();
     until("it is missed", async || one.status().state == State::Away && two.status().state == State::Away).await;
     assert_eq!(ask(&one, &tags, Some(RESULT_KEY)).await, TierReply::Nothing);
     let began = Instant::now();
-    two.tell("main", TierWrite::Tables(&TABLES)).await;
+    two.report("main", TierWrite::Tables(&TABLES)).await;
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     valkey.restart().unwrap();
     assert_ne!(valkey.commands(&["DBSIZE"]).unwrap(), ":0\r\n", "it has saved nothing");
@@ -202,7 +202,7 @@ async fn a_server_that_stands_still_holds_nobody_up_and_gives_out_nothing_old() 
             asked.elapsed() < Duration::from_millis(40)
         })
         .await;
-        two.tell("main", TierWrite::Tables(&TABLES)).await;
+        two.report("main", TierWrite::Tables(&TABLES)).await;
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
         // All that had been sent to it is done now, late.
         valkey.signal("CONT").unwrap();
@@ -228,7 +228,7 @@ async fn who_leaves_is_not_waited_for_and_who_dies_is_until_it_is_back() {
     serves(&[&one, &two]).await;
     until("members are known", async || one.status().members.len() == 2).await;
     two.stop();
-    assert_ne!(told(&one, &[], None).await, TierReply::Nothing, "it has left");
+    assert_ne!(reported(&one, &[], None).await, TierReply::Nothing, "it has left");
 
     // One that died: its word runs out, and nobody takes it back.
     let run = valkey.commands(&["INFO server"]).unwrap();
@@ -289,8 +289,8 @@ async fn passwords_databases_and_bounds() {
         }
     }
     assert!(good[0].status().counts.errors > before.errors);
-    good[0].tell("main", TierWrite::Anything).await;
-    assert_eq!(good[0].status().counts.untold, 0);
+    good[0].report("main", TierWrite::Anything).await;
+    assert_eq!(good[0].status().counts.unreported, 0);
 }
 
 /// Names and fields are what processes of other versions find, too: who changes them changes [`FORM`].

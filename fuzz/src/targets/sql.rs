@@ -117,7 +117,8 @@ fn named(text: &[u8], dialect: &Dialect, statement: &Statement) {
 
 /// A text from which known functions were taken has none of them left; but MySQL keeps FOUND_ROWS(), for the server to warn of.
 fn rewrites(text: &[u8], dialect: &Dialect) {
-    let known = [rewrite::Known::ConnectionId(u64::MAX), rewrite::Known::RowCount(-1), rewrite::Known::FoundRows(0)];
+    let known =
+        [rewrite::OwnValue::ConnectionId(u64::MAX), rewrite::OwnValue::RowCount(-1), rewrite::OwnValue::FoundRows(0)];
     let gone = if dialect.family == Family::MySql { &known[..2] } else { &known[..] };
     if let Some(rewritten) = rewrite::functions(text, dialect, &known) {
         assert_eq!(

@@ -79,10 +79,10 @@ fn stream_of_changes(page: &mut Page, clusters: &[Cluster<'_>]) {
             age.sample(&[name], as_of.elapsed().as_secs_f64());
         }
     }
-    let mut told = family(page, CHANGES);
+    let mut reported = family(page, CHANGES);
     for (name, figures) in followed() {
-        told.sample(&[name, "tables"], figures.tables);
-        told.sample(&[name, "everything"], figures.everything);
+        reported.sample(&[name, "tables"], figures.tables);
+        reported.sample(&[name, "everything"], figures.everything);
     }
     let mut losses = family(page, CHANGES_LOSSES);
     followed().for_each(|(name, figures)| losses.sample(&[name], figures.losses));

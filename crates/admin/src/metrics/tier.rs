@@ -30,8 +30,8 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     let mut puts = family(page, TIER_PUTS);
     puts.sample(&["kept"], counts.puts);
     puts.sample(&["dropped"], counts.unput);
-    family(page, TIER_TELLS).sample(&[], counts.tells);
-    family(page, TIER_UNTOLD).sample(&[], counts.untold);
+    family(page, TIER_REPORTS).sample(&[], counts.reports);
+    family(page, TIER_UNREPORTED).sample(&[], counts.unreported);
     family(page, TIER_CONNECTS).sample(&[], counts.connects);
     family(page, TIER_LATENCY);
     let latency = tier.map_or_else(Snapshot::default, |tier| tier.latency_us().snapshot());

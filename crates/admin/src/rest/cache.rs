@@ -233,7 +233,7 @@ mod tests {
     use crate::testing::{FixedStatus, OneCluster, config, result_cache, sources};
 
     #[test]
-    fn rules_are_told_with_the_counts_of_all_workers() {
+    fn rules_are_reported_with_the_counts_of_all_workers() {
         let workers: stats::Workers = (0..2).map(|_| Arc::new(WorkerStats::new(&[], &[]))).collect();
         for worker in workers.iter() {
             let counts = worker.caches.of(&"r".into(), Refusal::ALL.len());

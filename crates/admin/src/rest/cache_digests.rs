@@ -168,12 +168,13 @@ fn list(report: &DigestReport, list_query: &ListQuery) -> Value {
     let saved = |candidate: &Candidate<'_>| candidate.saved_us(list_query.ttl).max(candidate.row.cached.saved_us);
     candidates.sort_by_key(|candidate| (Reverse(saved(candidate)), candidate.row.name.hash));
     let entries = candidates.len();
-    let told: Vec<Value> = candidates.iter().take(list_query.limit).map(|one| candidate(one, list_query.ttl)).collect();
+    let reported: Vec<Value> =
+        candidates.iter().take(list_query.limit).map(|one| candidate(one, list_query.ttl)).collect();
     let refused: Vec<Value> =
         refused.iter().take(list_query.limit).map(|(row, reason)| not_kept(row, reason)).collect();
     json!({
         "ttl_ms": TTLS.get(list_query.ttl).map(|ttl| ttl.as_millis() as u64),
-        "candidates": told,
+        "candidates": reported,
         "entries": entries,
         "not_cacheable": refused,
     })

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_are_read_and_mistakes_are_told() {
+    fn parameters_are_read_and_mistakes_are_reported() {
         let parameters = EventParameters::parse("limit=5&after=7&where=user%3Dapp%20and%20ms%3E10").unwrap();
         let condition = Condition::parse("user=app and ms>10").unwrap();
         assert_eq!(parameters, EventParameters { after: Some(7), limit: 5, condition });

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         let wrong = |query: &str| Parameters::parse(Some(query), &ALL[1..], NOW).unwrap_err();
         assert_eq!(wrong("series=x"), "there are from, to, step, limit only");
         assert_eq!(wrong("step=7"), "step is one of [10, 60, 600]");

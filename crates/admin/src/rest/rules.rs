@@ -53,7 +53,7 @@ mod tests {
     use crate::testing::{config, sources};
 
     #[test]
-    fn rules_are_told_in_order_with_the_hits_of_all_workers() {
+    fn rules_are_reported_in_order_with_the_hits_of_all_workers() {
         let config = config(
             "[[rule]]\nname = \"z\"\nuser = \"bob\"\nrefuse = \"no \\\"way\\\"\"\n\
              [[rule]]\nname = \"a\"\nenabled = false\nschema = \"shop\"\nroute = \"server:a\"\n",

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (query, words) in [
             ("order=age", "order is one of busy, id, transaction, connected, bytes, waited\n"),
             ("limit=0", "limit is a whole number from 1 to 10000\n"),

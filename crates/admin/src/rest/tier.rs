@@ -25,8 +25,8 @@ pub(super) fn page(shared: &Shared) -> Value {
         "errors": counts.errors,
         "puts": counts.puts,
         "unput": counts.unput,
-        "tells": counts.tells,
-        "untold": counts.untold,
+        "reports": counts.reports,
+        "unreported": counts.unreported,
         "connects": counts.connects,
         "latency_us": { "p50": latency.quantile(0.5), "p99": latency.quantile(0.99) },
     })

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (body, expected) in [
             ("", Ok(false)),
             ("{\"dry_run\": true}", Ok(true)),

@@ -54,8 +54,8 @@ pub(super) fn start(build: &Build, world: &World, setup: &Setup) -> anyhow::Resu
     command.args(["run", "--config"]).arg(&config).arg("--ready-file").arg(&ready);
     let mut daemon = Daemon::start(command, folder)?;
     let address = daemon.wait(READY_LIMIT, |_| {
-        let told = std::fs::read_to_string(&ready).ok()?;
-        told.lines().find_map(|line| line.strip_prefix("app ")?.parse().ok())
+        let reported = std::fs::read_to_string(&ready).ok()?;
+        reported.lines().find_map(|line| line.strip_prefix("app ")?.parse().ok())
     })?;
     // It lets clients in when it knows the servers.
     daemon.wait(READY_LIMIT, |_| greets(address).then_some(()))?;

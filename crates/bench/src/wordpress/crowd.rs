@@ -63,7 +63,7 @@ pub(super) struct Tally {
     pub(super) times: Histogram,
     pub(super) total_ns: u64,
     /// Pages that tell what they took of the database, and what that was.
-    pub(super) told: u64,
+    pub(super) reported: u64,
     pub(super) statements: u64,
     pub(super) database_us: u64,
     /// Comments and stories that were found by their authors and by others at once.
@@ -75,7 +75,7 @@ impl Tally {
         self.pages += other.pages;
         self.times.add(&other.times);
         self.total_ns += other.total_ns;
-        self.told += other.told;
+        self.reported += other.reported;
         self.statements += other.statements;
         self.database_us += other.database_us;
         self.seen_at_once += other.seen_at_once;

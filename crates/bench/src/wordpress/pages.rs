@@ -8,8 +8,8 @@ use crate::http::{Ask, Cookies};
 
 /// The part of a page that the database took, as its last line tells: statements, and microseconds of waiting for them.
 pub(super) fn of_database(page: &str) -> Option<(u64, u64)> {
-    let (_, told) = page.rsplit_once("<!-- database: ")?;
-    let (statements, rest) = told.split_once(" statements, ")?;
+    let (_, reported) = page.rsplit_once("<!-- database: ")?;
+    let (statements, rest) = reported.split_once(" statements, ")?;
     Some((statements.parse().ok()?, rest.split_once(" us")?.0.parse().ok()?))
 }
 

@@ -82,9 +82,9 @@ impl Site {
         let mut command = self.php(world.primary());
         command.env("BENCH_BLOG_PASSWORD", BLOG_PASSWORD).env("BENCH_THEME", theme(&self.root())?);
         command.arg(self.root().join("bench-install.php"));
-        let told = process::run(command, INSTALL_LIMIT, |_| Ok(())).context("WordPress cannot be installed")?;
-        let hash = told.lines().find_map(|line| line.strip_prefix("hash="));
-        let Some(hash) = hash else { bail!("WordPress was not installed:\n{told}") };
+        let reported = process::run(command, INSTALL_LIMIT, |_| Ok(())).context("WordPress cannot be installed")?;
+        let hash = reported.lines().find_map(|line| line.strip_prefix("hash="));
+        let Some(hash) = hash else { bail!("WordPress was not installed:\n{reported}") };
         let mut sql = include_str!("site/posts.sql").replace("{HASH}", hash);
         for (name, value) in [
             ("{POSTS}", self.posts),

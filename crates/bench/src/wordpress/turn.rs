@@ -83,7 +83,7 @@ impl Turns<'_> {
         let tally = crowd.run(|| read().map(|reading| begin = reading), || read().map(|reading| end = reading))?;
         compared += pages::compare(&right, &through, self.site.posts).context("behind the visitors")?;
         let around = self.around(mode, &through, admin)?;
-        if tally.pages == 0 || tally.told == 0 {
+        if tally.pages == 0 || tally.reported == 0 {
             bail!("nobody got a page");
         }
         Ok(self.turn(mix, mode, &tally, &begin, &end, compared, around))
@@ -100,7 +100,7 @@ impl Turns<'_> {
         compared: u64,
         around: Option<Duration>,
     ) -> Turn {
-        let (pages, told, seconds) = (tally.pages as f64, tally.told as f64, self.plan.measured.as_secs_f64());
+        let (pages, reported, seconds) = (tally.pages as f64, tally.reported as f64, self.plan.measured.as_secs_f64());
         let each = |begin: u64, end: u64| end.saturating_sub(begin) as f64 / pages;
         let share = |begin: u64, end: u64| end.saturating_sub(begin) as f64 / 1e9 / seconds / machine::cores() as f64;
         let hits = end.cache.hits.saturating_sub(begin.cache.hits);
@@ -121,8 +121,8 @@ impl Turns<'_> {
             pages: tally.pages,
             mean_ms: tally.total_ns as f64 / 1e6 / pages,
             p95_ms: tally.times.per_mille(950).unwrap_or(0) as f64 / 1e6,
-            statements: tally.statements as f64 / told,
-            waited_ms: tally.database_us as f64 / 1e3 / told,
+            statements: tally.statements as f64 / reported,
+            waited_ms: tally.database_us as f64 / 1e3 / reported,
             at_server: each(begin.questions, end.questions),
             server_ms: each(begin.server_ns, end.server_ns) / 1e6,
             php_ms: each(begin.php_ns, end.php_ns) / 1e6,
@@ -145,13 +145,17 @@ impl Turns<'_> {
         admin: Option<SocketAddr>,
     ) -> anyhow::Result<Reading> {
         let server = self.world.server();
-        let told = server.sql("SHOW GLOBAL STATUS LIKE 'Questions'")?;
+        let reported = server.sql("SHOW GLOBAL STATUS LIKE 'Questions'")?;
         let php: anyhow::Result<Vec<u64>> = workers.iter().map(|worker| system::cpu_ns(worker.pid())).collect();
         Ok(Reading {
             server_ns: system::cpu_ns(server.pid().context("the server is gone")?)?,
             php_ns: php?.into_iter().sum(),
             proxy_ns: running.and_then(Running::pid).map(system::cpu_ns).transpose()?.unwrap_or(0),
-            questions: told.split_whitespace().last().and_then(|count| count.parse().ok()).context("no Questions")?,
+            questions: reported
+                .split_whitespace()
+                .last()
+                .and_then(|count| count.parse().ok())
+                .context("no Questions")?,
             cache: admin.map(counts).transpose()?.unwrap_or_default(),
         })
     }
@@ -211,9 +215,9 @@ fn delay(admin: SocketAddr) -> anyhow::Result<Option<Duration>> {
 }
 
 fn counts(admin: SocketAddr) -> anyhow::Result<Counts> {
-    let told = api(admin)?;
+    let reported = api(admin)?;
     let mut counts = Counts::default();
-    for rule in told["rules"].as_array().into_iter().flatten() {
+    for rule in reported["rules"].as_array().into_iter().flatten() {
         counts.hits += rule["hits"].as_u64().unwrap_or(0);
         counts.misses += rule["misses"].as_u64().unwrap_or(0);
         for (why, count) in rule["refused"].as_object().into_iter().flatten() {

@@ -136,7 +136,7 @@ impl<'a> Visitor<'a> {
             bail!("the page {path} has no end");
         };
         if Instant::now() >= self.window.begin && Instant::now() <= self.window.end {
-            self.tally.told += 1;
+            self.tally.reported += 1;
             self.tally.statements += statements;
             self.tally.database_us += us;
         }

@@ -62,7 +62,7 @@ impl Logged {
         TableWrite { table: id(self.table), rows: Some(rows.into()) }
     }
 
-    fn told(&self) -> Option<Vec<TableWrite>> {
+    fn reported(&self) -> Option<Vec<TableWrite>> {
         match self.detail {
             Detail::Rows => Some(vec![self.by_row()]),
             Detail::Table => Some(vec![id(self.table).into()]),
@@ -145,7 +145,7 @@ struct World {
     /// The last write of each table, and row, through the cache that its client was told of.
     acknowledged: [usize; TABLES * (ROWS + 1)],
     /// The stream: how much it has told, how much of that it knows to be visible; what must be visible before it counts.
-    told: Option<usize>,
+    reported: Option<usize>,
     settled: usize,
     begun: usize,
     ask: Option<Ask>,
@@ -185,7 +185,7 @@ impl World {
             applied: 0,
             noted: 0,
             acknowledged: [0; TABLES * (ROWS + 1)],
-            told: None,
+            reported: None,
             settled: 0,
             begun: 0,
             ask: None,
@@ -308,12 +308,12 @@ impl World {
     }
 
     fn stream(&mut self, random: &mut Random) {
-        let Some(told) = self.told else { return self.connect(random) };
+        let Some(reported) = self.reported else { return self.connect(random) };
         match random.below(5) {
-            0 | 1 if told < self.log.len() => {
-                let change = self.log[told].told();
-                self.told = Some(told + 1);
-                self.noted = self.noted.max(told + 1);
+            0 | 1 if reported < self.log.len() => {
+                let change = self.log[reported].reported();
+                self.reported = Some(reported + 1);
+                self.noted = self.noted.max(reported + 1);
                 self.follow.changed(&self.counters, change);
             }
             2 if self.ask.is_none() => self.ask = Some(Ask { asked: self.now, says: None }),
@@ -325,9 +325,9 @@ impl World {
             4 => {
                 if let Some(Ask { asked, says: Some((logged, visible)) }) = self.ask {
                     self.ask = None;
-                    if visible.min(told) > self.settled {
-                        self.follow.visible(visible.min(told) - self.settled);
-                        self.settled = visible.min(told);
+                    if visible.min(reported) > self.settled {
+                        self.follow.visible(visible.min(reported) - self.settled);
+                        self.settled = visible.min(reported);
                     }
                     if visible >= self.begun {
                         self.begun = 0;
@@ -337,8 +337,8 @@ impl World {
             }
             _ => {}
         }
-        let told = self.told.unwrap_or(0);
-        while self.begun == 0 && self.goals.first().is_some_and(|(_, logged)| told >= *logged) {
+        let reported = self.reported.unwrap_or(0);
+        while self.begun == 0 && self.goals.first().is_some_and(|(_, logged)| reported >= *logged) {
             let (asked, _) = self.goals.remove(0);
             self.follow.caught_up(asked);
         }
@@ -352,11 +352,11 @@ impl World {
             self.noted = self.noted.max(self.log.len());
             self.settled = self.log.len();
         }
-        self.told = Some(self.settled);
+        self.reported = Some(self.settled);
     }
 
     fn lose(&mut self) {
-        if self.told.take().is_some() {
+        if self.reported.take().is_some() {
             self.follow.lost();
         }
         self.ask = None;

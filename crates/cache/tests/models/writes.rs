@@ -97,7 +97,7 @@ struct World {
     /// The values in the database.
     database: Rows,
     /// The values that clients were told of.
-    told: Rows,
+    reported: Rows,
     writes: u64,
     sessions: Vec<At>,
     hits: u64,
@@ -133,7 +133,7 @@ impl World {
             context: Context::new([&b"c"[..]]),
             now: Instant::now(),
             database: Rows::default(),
-            told: Rows::default(),
+            reported: Rows::default(),
             writes: 0,
             sessions: (0..SESSIONS).map(|_| At::Idle).collect(),
             hits: 0,
@@ -145,7 +145,7 @@ impl World {
     fn ask(&mut self, asked: TestRead, may_wait: bool, anew: bool, knows_tables: bool) -> At {
         let text = asked.text();
         let question = Question { context: &self.context, text: text.as_bytes(), parameters: None };
-        let must_see = shown(&self.told, asked);
+        let must_see = shown(&self.reported, asked);
         match self.store.ask(&question, &self.counters, FRESH, self.now, anew) {
             Lookup::Hit(answer) | Lookup::Stale(answer) => {
                 let reply = answer.reply().unwrap();
@@ -155,7 +155,7 @@ impl World {
                 let age = self.now - answer.summary().asked;
                 assert!(age <= FRESH.ttl + FRESH.stale, "{age:?}");
                 self.hits += 1;
-                self.spared += u64::from(shown(&self.told, TestRead { row: None, ..asked }) > table_then);
+                self.spared += u64::from(shown(&self.reported, TestRead { row: None, ..asked }) > table_then);
                 At::Idle
             }
             Lookup::Fill(ticket) => {
@@ -198,8 +198,8 @@ impl World {
             }
         }
         for row in &write.rows {
-            let told = &mut self.told[write.table][*row];
-            *told = (*told).max(number);
+            let reported = &mut self.reported[write.table][*row];
+            *reported = (*reported).max(number);
         }
     }
 
@@ -261,7 +261,7 @@ impl World {
 }
 
 #[test]
-fn nobody_is_given_an_answer_from_before_a_write_that_was_told() {
+fn nobody_is_given_an_answer_from_before_a_write_that_was_reported() {
     let (mut hits, mut spared, mut raced) = (0, 0, 0);
     let all = seeds::play((500, STEPS), World::new, World::step, |world| {
         hits += world.hits;

@@ -9,7 +9,7 @@ use super::repair::leads_to;
 use super::run::RunKind;
 use super::server::{Server, Use};
 use super::{Driver, Output};
-use crate::analysis::{self, Analysis, Known};
+use crate::analysis::{self, Analysis, ServerState};
 use crate::diagnosis::Diagnosis;
 use crate::galera::Group;
 use crate::lag::{Bounds, Verdict};
@@ -148,7 +148,8 @@ impl Driver {
     }
 
     fn look_at_replication(&self, now: Instant, previous: Option<usize>) -> Analysis {
-        let known: Vec<Known<'_>> = self.servers.iter().map(|server| known(server, self.barred(now, server))).collect();
+        let known: Vec<ServerState<'_>> =
+            self.servers.iter().map(|server| known(server, self.barred(now, server))).collect();
         analysis::analyse(&known, previous, self.settings.standalone)
     }
 
@@ -272,9 +273,9 @@ fn shown_health(server: &Server) -> Health {
     }
 }
 
-fn known<'a>(server: &'a Server, barred: Option<&'static str>) -> Known<'a> {
+fn known<'a>(server: &'a Server, barred: Option<&'static str>) -> ServerState<'a> {
     let facts = server.facts.as_ref().map(|(facts, _)| facts);
-    Known {
+    ServerState {
         name: &server.spec.name,
         node: topology::Node { address: &server.spec.address, resolved: facts.and_then(|facts| facts.resolved), facts },
         health: server.health.health(),

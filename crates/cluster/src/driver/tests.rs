@@ -235,7 +235,7 @@ fn broken_replication_takes_reads_away() {
 }
 
 #[test]
-fn unreadable_replication_is_told_and_a_heartbeat_makes_up_for_it() {
+fn unreadable_replication_is_reported_and_a_heartbeat_makes_up_for_it() {
     let mut script = Script::healthy(2);
     let mut facts = replica_of(1, 2);
     facts.replication = Replication::Unreadable("access denied".into());
@@ -364,7 +364,7 @@ fn the_flavour_is_what_all_servers_can_do() {
 }
 
 #[test]
-fn equal_server_ids_and_mixed_families_are_told() {
+fn equal_server_ids_and_mixed_families_are_reported() {
     let mut script = Script::new(2);
     script.good(1, facts(1));
     let mut other = replica_of(0, 1);
@@ -414,7 +414,7 @@ fn every_diagnosis_has_its_name_in_the_list() {
 }
 
 #[test]
-fn before_the_monitor_has_an_account_that_is_what_is_told() {
+fn before_the_monitor_has_an_account_that_is_what_is_reported() {
     let mut script = Script::new(2);
     assert!(!script.driver.view().monitor_denied);
     script.fail(1, FailureClass::Login);

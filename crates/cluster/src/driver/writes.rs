@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_that_writes_nothing_is_told_and_left() {
+    fn a_primary_that_writes_nothing_is_reported_and_left() {
         for (trouble, after, name) in [
             (WriteTrouble::DiskFull, 1, "disk_full"),
             (WriteTrouble::Stuck, 4, "cannot_write"),

@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_told_in_words() {
+    fn a_rule_is_reported_in_words() {
         let matchers = Matchers {
             user: Some("bob".into()),
             client: Some("10.0.0.0/8".parse().unwrap()),

@@ -29,7 +29,7 @@ pub(super) fn allowed(setting: &Setting) -> Option<String> {
 }
 
 /// Where a key that was not found is known, when that is one place.
-pub(super) fn home(key: &str) -> Option<String> {
+pub(super) fn section_of(key: &str) -> Option<String> {
     fn search(section: &'static Section, path: &str, key: &str, homes: &mut Vec<String>) {
         if section.settings.iter().any(|setting| setting.key == key) {
             homes.push(path.to_owned());

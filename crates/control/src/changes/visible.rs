@@ -114,8 +114,8 @@ impl Hidden {
 
     /// How many changes are visible if MariaDB reports `end` of the file of `log`.
     fn up_to(&mut self, seen: &VisiblePosition, end: u64, log: &LogPosition, idle: bool) -> usize {
-        let told_here = self.newest.is_some_and(|(file, first_end)| file == log.file && first_end <= end);
-        let is_sure = told_here && *seen != self.at_first && !self.left_behind.contains(&end);
+        let reported_here = self.newest.is_some_and(|(file, first_end)| file == log.file && first_end <= end);
+        let is_sure = reported_here && *seen != self.at_first && !self.left_behind.contains(&end);
         if is_sure {
             self.begun = true;
             let visible = self.waiting.partition_point(|one| one.file < log.file || one.end <= end);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_decides_and_the_facts_are_told() {
+    fn the_exit_code_decides_and_the_facts_are_reported() {
         let long = Duration::from_secs(20);
         assert_eq!(hook(&[], &[], long), Ok(()));
         let facts = [("SQLUICE_NEW_PRIMARY", "db2; rm -rf $HOME".to_owned())];

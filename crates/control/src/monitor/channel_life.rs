@@ -29,19 +29,19 @@ pub(super) fn period(seconds: &str) -> Option<Duration> {
 /// Adds what [`LIFE`] reports to the channels of `status`; says whether it reported each. Without it a channel lives
 /// by what it has read, which the heartbeat that Sqluice writes moves on, and when its source should have said something is
 /// not known.
-pub(super) fn add_life(channels: &mut [Channel], status: &ResultSet, told: Option<&ResultSet>) -> bool {
+pub(super) fn add_life(channels: &mut [Channel], status: &ResultSet, reported: Option<&ResultSet>) -> bool {
     let mut complete = true;
     for channel in channels {
         let row_of = |answer: &ResultSet, column: &str| {
             (0..answer.rows.len()).find(|row| answer.text(*row, column).is_some_and(|name| *name == *channel.name))
         };
         let Some(row) = row_of(status, "Channel_Name") else { continue };
-        let beats = told.and_then(|told| Some((told, row_of(told, "channel")?)));
+        let beats = reported.and_then(|reported| Some((reported, row_of(reported, "channel")?)));
         complete &= beats.is_some();
-        let heartbeats = beats.and_then(|(told, row)| told.text(row, "heartbeats")).unwrap_or_default();
+        let heartbeats = beats.and_then(|(reported, row)| reported.text(row, "heartbeats")).unwrap_or_default();
         channel.life = Some(life(status, row, &heartbeats));
         channel.heartbeat_period =
-            beats.and_then(|(told, row)| told.text(row, "period")).and_then(|seconds| period(&seconds));
+            beats.and_then(|(reported, row)| reported.text(row, "period")).and_then(|seconds| period(&seconds));
     }
     complete
 }
@@ -67,9 +67,9 @@ mod tests {
         let status = |position: u32| {
             table(&format!("Channel_Name|Source_Host|Source_Log_File|Read_Source_Log_Pos\n|db1|binlog.1|{position}"))
         };
-        let read = |position: u32, told: Option<&ResultSet>| {
+        let read = |position: u32, reported: Option<&ResultSet>| {
             let Replication::Channels(mut channels) = read_replication(&status(position)) else { panic!("unreadable") };
-            let complete = add_life(&mut channels, &status(position), told);
+            let complete = add_life(&mut channels, &status(position), reported);
             (complete, channels[0].life, channels[0].heartbeat_period)
         };
         let beats = |count: u32| table(&format!("channel|heartbeats|period\n|{count}|1.000"));

@@ -295,22 +295,24 @@ pub(crate) mod tests {
     #[test]
     fn positions_are_read() {
         let maria = Dialect { mariadb: true, number: 101_106 };
-        let told = |text: &str| read_position(maria, &table(text));
+        let reported = |text: &str| read_position(maria, &table(text));
         let columns = "server_id|gtid_executed|gtid_replicated|log_bin";
-        let (applied, logs) = told(&format!("{columns}\n2|0-1-5,1-2-9|0-1-5|1")).unwrap();
+        let (applied, logs) = reported(&format!("{columns}\n2|0-1-5,1-2-9|0-1-5|1")).unwrap();
         assert!(logs && applied.has(&WrittenGtids::parse(true, "0-1-5,1-2-9").unwrap()));
-        assert!(!told(&format!("{columns}\n2|||0")).unwrap().1);
-        assert_eq!(told(&format!("{columns}\n2|what|0-1-5|1")), None);
-        assert_eq!(told("server_id\n2"), None);
+        assert!(!reported(&format!("{columns}\n2|||0")).unwrap().1);
+        assert_eq!(reported(&format!("{columns}\n2|what|0-1-5|1")), None);
+        assert_eq!(reported("server_id\n2"), None);
         let mysql = Dialect { mariadb: false, number: 80_402 };
-        let told = |mode: &str| {
+        let reported = |mode: &str| {
             let answer =
                 table(&format!("gtid_executed|gtid_mode|log_bin\n6aa342cb-e4ff-11f1-87a0-02fc00000001:1-5|{mode}|1"));
             read_position(mysql, &answer)
         };
         let write = WrittenGtids::parse(false, "6aa342cb-e4ff-11f1-87a0-02fc00000001:5").unwrap();
-        assert!(told("ON").is_some_and(|(applied, logs)| logs && applied.has(&write)));
-        assert!(told("ON_PERMISSIVE").is_some() && told("OFF").is_none() && told("OFF_PERMISSIVE").is_none());
+        assert!(reported("ON").is_some_and(|(applied, logs)| logs && applied.has(&write)));
+        assert!(
+            reported("ON_PERMISSIVE").is_some() && reported("OFF").is_none() && reported("OFF_PERMISSIVE").is_none()
+        );
     }
 
     #[test]

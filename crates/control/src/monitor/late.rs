@@ -118,8 +118,8 @@ mod tests {
     async fn both(client: &mut Client, known: &[Channel]) -> [Vec<Channel>; 2] {
         let dialect = Dialect::of(&dialect::greeting(client.greeting()));
         let status = client.query_one(dialect.replication()).await.unwrap();
-        let told = read(&client.query_one(CHANNELS).await.unwrap(), known).unwrap();
-        [channels(dialect::read_replication(&status)), told].map(|channels| {
+        let reported = read(&client.query_one(CHANNELS).await.unwrap(), known).unwrap();
+        [channels(dialect::read_replication(&status)), reported].map(|channels| {
             let common = |channel| Channel { seconds_behind: None, life: None, heartbeat_period: None, ..channel };
             channels.into_iter().map(common).collect()
         })

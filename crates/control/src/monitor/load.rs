@@ -47,7 +47,7 @@ struct Job {
     /// `None` is at once.
     due: Option<Instant>,
     /// The complaint that was logged last.
-    told: String,
+    reported: String,
 }
 
 impl Job {
@@ -243,14 +243,14 @@ impl Loads {
                 } else {
                     "the monitor user may not read the accounts, so servers check all logins themselves"
                 };
-                tell(&self.cluster, &mut self.accounts.told, what, &loaded.complaints.join("; "));
+                tell(&self.cluster, &mut self.accounts.reported, what, &loaded.complaints.join("; "));
                 self.published.publish_accounts(loaded.accounts);
                 self.published.accounts_were_read(self.accounts_change);
             }
             Err(why) => {
                 self.accounts.due = Some(Instant::now() + RETRY.min(self.accounts_every));
                 self.status.figures().accounts_failures += 1;
-                tell(&self.cluster, &mut self.accounts.told, "the accounts could not be read", &why);
+                tell(&self.cluster, &mut self.accounts.reported, "the accounts could not be read", &why);
                 self.answer_without_reading();
             }
         }
@@ -273,7 +273,7 @@ impl Loads {
                 self.catalog.due = Some(Instant::now() + every).filter(|_| self.catalog_from == self.catalog_of);
                 let why = loaded.incomplete.unwrap_or_default();
                 let what = "stored functions are not all known; statements with unknown ones go to the primary";
-                tell(&self.cluster, &mut self.catalog.told, what, &why);
+                tell(&self.cluster, &mut self.catalog.reported, what, &why);
                 let before = self.published.catalog.load();
                 loaded.catalog.number = before.number;
                 if loaded.catalog != **before {
@@ -284,7 +284,7 @@ impl Loads {
             Err(why) => {
                 self.catalog.due = Some(Instant::now() + RETRY.min(self.catalog_every));
                 self.status.figures().catalog_failures += 1;
-                tell(&self.cluster, &mut self.catalog.told, "the catalog could not be read", &why);
+                tell(&self.cluster, &mut self.catalog.reported, "the catalog could not be read", &why);
             }
         }
         self.published.catalog_was_read(self.catalog_request);
@@ -295,11 +295,11 @@ impl Loads {
     /// A reading that failed leaves what is known as it is, and what is not believed unbelieved.
     fn take_tables(&mut self, result: Result<tables::Loaded, String>) {
         self.tables.task = None;
-        let (every, told) = (self.catalog_every, &mut self.tables.told);
+        let (every, reported) = (self.catalog_every, &mut self.tables.reported);
         match result {
             Ok(loaded) => {
                 self.tables.due = Some(Instant::now() + every);
-                tell(&self.cluster, told, "what statements do to tables is not known in full", &loaded.incomplete);
+                tell(&self.cluster, reported, "what statements do to tables is not known in full", &loaded.incomplete);
                 self.published.tables.publish(loaded.catalog, self.tables_request);
             }
             Err(why) => {
@@ -307,7 +307,7 @@ impl Loads {
                 // Not at once again, though it is still wanted.
                 self.tables.started = Some(Instant::now() + RETRY.min(every));
                 self.status.figures().catalog_failures += 1;
-                tell(&self.cluster, told, "the tables could not be read", &why);
+                tell(&self.cluster, reported, "the tables could not be read", &why);
             }
         }
     }
@@ -317,12 +317,12 @@ impl Loads {
     /// A reading that failed leaves nothing to believe.
     fn take_grants(&mut self, result: Result<grants::Loaded, String>) {
         self.grants.task = None;
-        let (every, told) = (self.accounts_every, &mut self.grants.told);
+        let (every, reported) = (self.accounts_every, &mut self.grants.reported);
         let what = "users' rights are not known, so that no two users share cached answers";
         match result {
             Ok(loaded) => {
                 self.grants.due = Some(Instant::now() + every);
-                tell(&self.cluster, told, what, &loaded.unknown);
+                tell(&self.cluster, reported, what, &loaded.unknown);
                 self.published.grants.publish(loaded.grants, self.grants_request);
             }
             Err(why) => {
@@ -330,7 +330,7 @@ impl Loads {
                 // Not at once again, though it is still wanted.
                 self.grants.started = Some(Instant::now() + RETRY.min(every));
                 self.status.figures().accounts_failures += 1;
-                tell(&self.cluster, told, what, &why);
+                tell(&self.cluster, reported, what, &why);
                 // Its age is unknown: a grant may have been revoked since.
                 self.published.grants.forget();
             }
@@ -344,12 +344,12 @@ fn accounts_rest(accounts: &Job) -> Duration {
 }
 
 /// Tells a complaint once until it changes.
-fn tell(cluster: &str, told: &mut String, what: &str, why: &str) {
-    if told != why {
+fn tell(cluster: &str, reported: &mut String, what: &str, why: &str) {
+    if reported != why {
         if !why.is_empty() {
             tracing::warn!(cluster, "{what}: {why}");
         }
-        why.clone_into(told);
+        why.clone_into(reported);
     }
 }
 

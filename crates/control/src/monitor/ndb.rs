@@ -39,8 +39,9 @@ async fn ask(client: &mut Client, sql: &str) -> Result<Option<ResultSet>, Failur
 
 fn read_status(answer: &ResultSet) -> Ndb {
     let value = |name: &str| {
-        let is_it =
-            |row: &usize| answer.text(*row, "Variable_name").is_some_and(|told| told.eq_ignore_ascii_case(name));
+        let is_it = |row: &usize| {
+            answer.text(*row, "Variable_name").is_some_and(|reported| reported.eq_ignore_ascii_case(name))
+        };
         (0..answer.rows.len()).find(is_it).and_then(|row| answer.text(row, "Value")).unwrap_or_default()
     };
     let number = |name: &str| value(name).parse().unwrap_or(0);
@@ -79,8 +80,8 @@ mod tests {
             "Variable_name|Value\nNdb_cluster_node_id|100\nNdb_number_of_data_nodes|4\nNdb_number_of_ready_data_nodes|3\n\
              Ndb_system_name|MC_20191126162038",
         );
-        let told = Ndb { node_id: 100, data_nodes: 4, ready: 3, system: "MC_20191126162038".into(), nodes: vec![] };
-        assert_eq!(read_status(&status), told);
+        let reported = Ndb { node_id: 100, data_nodes: 4, ready: 3, system: "MC_20191126162038".into(), nodes: vec![] };
+        assert_eq!(read_status(&status), reported);
         // One without the engine has no such variables.
         assert_eq!(read_status(&table("Variable_name|Value")), Ndb::default());
         // Numbers that are none count as nothing.

@@ -47,7 +47,7 @@ pub(crate) struct Prober {
     /// How the servers keep the same data.
     pub(crate) kind: config::ClusterKind,
     /// That a replica cannot tell it was logged.
-    pub(crate) told_of_heartbeats: Cell<bool>,
+    pub(crate) reported_heartbeats: Cell<bool>,
     /// The channels of the replication status that was read last.
     pub(crate) channels: RefCell<Option<Vec<Channel>>>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Prober {
 /// wait for an acknowledgement, so no probe asks it.
 #[derive(Default)]
 pub(crate) struct Filters {
-    told: RefCell<Option<Arc<str>>>,
+    reported: RefCell<Option<Arc<str>>>,
     /// The server may have been restarted.
     look: Notify,
 }
@@ -163,7 +163,7 @@ impl Prober {
         let mut client = self.access.open(self.timeout, limits).await?;
         let dialect = Dialect::of(&dialect::greeting(client.greeting()));
         let answer = client.query_one(dialect.binlog_filters()).await.map_err(|error| query_failure(&error))?;
-        self.filters.told.replace(Some(details::read_binlog_filters(&answer)));
+        self.filters.reported.replace(Some(details::read_binlog_filters(&answer)));
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl Prober {
         }
         let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: self.timeout };
         kept.client = Some(self.access.open(self.timeout, limits).await?);
-        let unknown = self.filters.told.borrow().is_none();
+        let unknown = self.filters.reported.borrow().is_none();
         if unknown {
             // The first facts should be complete; if it takes long, the task of its own goes on with it.
             let _ = tokio::time::timeout(self.timeout / 2, self.ask_filters()).await;

@@ -89,7 +89,7 @@ impl Watched {
                 filters: Filters::default(),
                 asks_twice: self.config.failover != config::Failover::Off,
                 kind,
-                told_of_heartbeats: Cell::new(false),
+                reported_heartbeats: Cell::new(false),
                 channels: RefCell::default(),
             });
             let filters = own(prober.clone().read_filters());
@@ -116,7 +116,7 @@ impl Watched {
                 status: self.status.clone(),
                 primary: self.primary.subscribe(),
                 results: self.results.0.clone(),
-                told_not_written: false,
+                reported_not_written: false,
             };
             self.writer = Some(own(writer.run()));
         }

@@ -97,14 +97,14 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_known_by_its_errors() {
-        let told = |code: u16, message: &str| {
+        let reported = |code: u16, message: &str| {
             of_error(&QueryError::Server(ServerError { code, sqlstate: None, message: message.into() })).is_some()
         };
-        assert!(told(1021, "Disk full (/tmp/#sql); waiting for someone to free some space"));
-        assert!(told(1114, "The table 'heartbeat' is full"));
-        assert!(told(3, "Error writing file './binlog' (Errcode: 28 \"No space left on device\")"));
-        assert!(told(1026, "Error writing file 'x' (errno: 28)"));
-        assert!(!told(1040, "Too many connections") && !told(1205, "Lock wait timeout exceeded"));
+        assert!(reported(1021, "Disk full (/tmp/#sql); waiting for someone to free some space"));
+        assert!(reported(1114, "The table 'heartbeat' is full"));
+        assert!(reported(3, "Error writing file './binlog' (Errcode: 28 \"No space left on device\")"));
+        assert!(reported(1026, "Error writing file 'x' (errno: 28)"));
+        assert!(!reported(1040, "Too many connections") && !reported(1205, "Lock wait timeout exceeded"));
         assert!(of_error(&QueryError::Broken).is_none());
     }
 

@@ -105,7 +105,7 @@ async fn let_go(hand: &mut Hand<'_>, id: u32) -> Result<(), Failed> {
     if !commits_wait(&list) {
         return Ok(());
     }
-    if let Some(session) = told_of_its_commit(&list) {
+    if let Some(session) = session_hearing_of_commit(&list) {
         let text = format!("cannot {what}: session {session} waits for its commit and cannot be ended");
         return Err(Failed::refused(text));
     }
@@ -118,7 +118,7 @@ fn commits_wait(list: &ResultSet) -> bool {
 }
 
 /// A session that still has a client, and waits in a commit.
-fn told_of_its_commit(list: &ResultSet) -> Option<String> {
+fn session_hearing_of_commit(list: &ResultSet) -> Option<String> {
     let row = (0..list.rows.len()).find(|row| {
         let text = |column: &str| list.text(*row, column).unwrap_or_default();
         let waits = text("State").starts_with(WAITS_FOR_ACK) || text("State") == IN_COMMIT;
@@ -161,7 +161,7 @@ mod tests {
     use crate::monitor::dialect::tests::table;
 
     #[test]
-    fn a_commit_is_let_go_only_when_nobody_is_told_of_it() {
+    fn a_commit_is_let_go_only_when_nobody_hears_of_it() {
         let list = |command: &str, user: &str| {
             table(&format!(
                 "Id|User|Command|State
@@ -172,8 +172,8 @@ mod tests {
             ))
         };
         assert!(commits_wait(&list("Killed", "app")));
-        assert_eq!(told_of_its_commit(&list("Killed", "app")), None);
-        assert_eq!(told_of_its_commit(&list("Query", "root")), Some("8".into()));
+        assert_eq!(session_hearing_of_commit(&list("Killed", "app")), None);
+        assert_eq!(session_hearing_of_commit(&list("Query", "root")), Some("8".into()));
         assert!(!commits_wait(&table("Id|User|Command|State\n9|app|Sleep|")));
     }
 }

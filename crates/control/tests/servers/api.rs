@@ -6,7 +6,7 @@ use crate::watch::Watch;
 use crate::{SOON, cluster, families, settled};
 
 #[test]
-fn clusters_are_told_and_mistakes_are_answered_in_words() {
+fn clusters_are_reported_and_mistakes_are_answered_in_words() {
     for family in families() {
         let cluster = cluster(family);
         let watch = Watch::start(&cluster, "promotion = { lease = \"majority\" }");

@@ -30,13 +30,14 @@ impl Heard {
         let now = Instant::now();
         let deadline = now + SOON;
         loop {
-            let told = self.all();
-            let caught_up = |told: &ChangeMessage| matches!(told, ChangeMessage::CaughtUp { as_of } if *as_of >= now);
-            if told.iter().any(caught_up) {
-                return told[from..].to_vec();
+            let reported = self.all();
+            let caught_up =
+                |reported: &ChangeMessage| matches!(reported, ChangeMessage::CaughtUp { as_of } if *as_of >= now);
+            if reported.iter().any(caught_up) {
+                return reported[from..].to_vec();
             }
-            assert!(Instant::now() < deadline, "not caught up: {:?}", &told[told.len().saturating_sub(5)..]);
-            drop(told);
+            assert!(Instant::now() < deadline, "not caught up: {:?}", &reported[reported.len().saturating_sub(5)..]);
+            drop(reported);
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -46,7 +47,7 @@ impl Heard {
     /// Waits until the monitor has made its schema and writes into it.
     fn until_heartbeats(&self) {
         let deadline = Instant::now() + SOON;
-        let is_heartbeat = |told: &ChangeMessage| match told {
+        let is_heartbeat = |reported: &ChangeMessage| match reported {
             ChangeMessage::Change(change) => matches!(&change.what, ChangeScope::Tables(tables)
                 if tables.iter().any(|table| &*table.table == "heartbeat" && !table.defined)),
             _ => false,
@@ -71,7 +72,7 @@ pub(crate) fn more() -> String {
 }
 
 /// The changes of transactions, but for the monitor's heartbeats: `table`, `table=keys`, `table!` when it was defined.
-fn words(told: &[ChangeMessage]) -> Vec<String> {
+fn words(reported: &[ChangeMessage]) -> Vec<String> {
     let table = |change: &TableChange| {
         let part = |part: &KeyPart| match part {
             KeyPart::Integer(number) => number.to_string(),
@@ -82,7 +83,7 @@ fn words(told: &[ChangeMessage]) -> Vec<String> {
         let (table, defined) = (&change.table, if change.defined { "!" } else { "" });
         format!("{table}{}{defined}", keys.unwrap_or_default())
     };
-    let changes = told.iter().filter_map(|told| match told {
+    let changes = reported.iter().filter_map(|reported| match reported {
         ChangeMessage::Change(change) => Some(&change.what),
         ChangeMessage::Visible(_) | ChangeMessage::CaughtUp { .. } | ChangeMessage::Lost { .. } => None,
     });
@@ -106,15 +107,15 @@ fn check(cluster: &Replication, heard: &Heard, cases: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn changes_are_told_by_table_and_key() {
+fn changes_are_reported_by_table_and_key() {
     for family in families() {
         let cluster = start(family);
         let watch = Watch::start(&cluster, &more());
         watch.until("all is well", SOON, settled);
         let heard = Arc::new(Heard::default());
         watch.link.published.follow_changes(heard.clone());
-        let told = heard.until_now(0);
-        assert_eq!(words(&told).first().map(String::as_str), Some("everything"), "{told:?}");
+        let reported = heard.until_now(0);
+        assert_eq!(words(&reported).first().map(String::as_str), Some("everything"), "{reported:?}");
         heard.until_heartbeats();
         check(
             &cluster,
@@ -161,8 +162,8 @@ fn changes_are_told_by_table_and_key() {
         let from = heard.all().len();
         let sql = "XA START 'a'; INSERT INTO t VALUES (40, 'x'); XA END 'a'; XA PREPARE 'a'; XA COMMIT 'a'";
         cluster.primary().sql(&format!("USE app; {sql}")).unwrap();
-        let told = words(&heard.until_now(from));
-        assert!(told.last().is_some_and(|last| last == "everything"), "{told:?}");
+        let reported = words(&heard.until_now(from));
+        assert!(reported.last().is_some_and(|last| last == "everything"), "{reported:?}");
         if family == Family::MySql {
             let compressed =
                 "SET SESSION binlog_transaction_compression = ON; INSERT INTO t VALUES (50, REPEAT('x', 9000))";
@@ -177,7 +178,7 @@ fn changes_are_told_by_table_and_key() {
                 &[("SET GLOBAL binlog_row_metadata = NO_LOG; INSERT INTO t VALUES (52, 'x')", &["t"])],
             );
         }
-        let lost = heard.all().iter().filter(|told| matches!(told, ChangeMessage::Lost { .. })).count();
+        let lost = heard.all().iter().filter(|reported| matches!(reported, ChangeMessage::Lost { .. })).count();
         assert_eq!(lost, 0);
         let (_, page) = watch.api("GET", "/clusters/main", "");
         assert!(page["changes"]["tables"].as_u64() > Some(20) && page["changes"]["age_ms"].is_u64(), "{page}");
@@ -187,10 +188,10 @@ fn changes_are_told_by_table_and_key() {
 }
 
 /// Which keys of `app.f` were told, each with the place of its last telling, and where everything was told to have changed.
-fn told_keys(told: &[ChangeMessage]) -> (BTreeMap<i128, usize>, Vec<usize>) {
+fn reported_keys(reported: &[ChangeMessage]) -> (BTreeMap<i128, usize>, Vec<usize>) {
     let (mut keys, mut everything) = (BTreeMap::new(), Vec::new());
-    for (place, told) in told.iter().enumerate() {
-        let ChangeMessage::Change(change) = told else { continue };
+    for (place, reported) in reported.iter().enumerate() {
+        let ChangeMessage::Change(change) = reported else { continue };
         match &change.what {
             ChangeScope::Everything(_) => everything.push(place),
             ChangeScope::Tables(tables) => {
@@ -238,13 +239,13 @@ fn nothing_is_missed_behind_a_switchover_and_a_broken_stream() {
             view.primary.and_then(|id| view.server(id)).is_some_and(|server| &*server.name == "s2")
         });
         write(1, 40..60);
-        let told = heard.until_now(begun);
-        let (keys, everything) = told_keys(&told);
+        let reported = heard.until_now(begun);
+        let (keys, everything) = reported_keys(&reported);
         let missed: Vec<_> = written.iter().filter(|id| !keys.contains_key(id)).collect();
         assert!(missed.is_empty(), "{family:?} missed {missed:?}");
         // It went on where it was.
-        assert_eq!(everything, [0_usize; 0], "{told:?}");
-        assert!(told.iter().any(|told| matches!(told, ChangeMessage::Lost { .. })));
+        assert_eq!(everything, [0_usize; 0], "{reported:?}");
+        assert!(reported.iter().any(|reported| matches!(reported, ChangeMessage::Lost { .. })));
 
         // The new primary dies; whatever the stream says, nothing that is there is missed.
         let before = heard.all().len();
@@ -266,9 +267,11 @@ fn nothing_is_missed_behind_a_switchover_and_a_broken_stream() {
         for id in 60..80 {
             cluster.server(2).sql(&format!("INSERT INTO app.f VALUES ({id})")).unwrap();
         }
-        let told = heard.until_now(before);
-        assert!(told.iter().any(|told| matches!(told, ChangeMessage::CaughtUp { as_of } if *as_of > killed)));
-        let (keys, _) = told_keys(&told);
+        let reported = heard.until_now(before);
+        assert!(
+            reported.iter().any(|reported| matches!(reported, ChangeMessage::CaughtUp { as_of } if *as_of > killed))
+        );
+        let (keys, _) = reported_keys(&reported);
         let missed: Vec<i128> = (60..80).filter(|id| !keys.contains_key(id)).collect();
         assert!(missed.is_empty(), "{family:?} missed {missed:?}");
     }

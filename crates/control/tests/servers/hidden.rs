@@ -14,10 +14,10 @@ use crate::watch::Watch;
 const STALL: Duration = Duration::from_secs(5);
 
 /// How many changes were told before the first one of this table and with it, and how many were told to be visible.
-fn told_and_visible(told: &[ChangeMessage], table: &str) -> (Option<usize>, usize) {
+fn reported_and_visible(reported: &[ChangeMessage], table: &str) -> (Option<usize>, usize) {
     let (mut changes, mut of_table, mut visible) = (0, None, 0);
-    for told in told {
-        match told {
+    for reported in reported {
+        match reported {
             ChangeMessage::Change(change) => {
                 changes += 1;
                 let names = |what: &ChangeScope| matches!(what, ChangeScope::Tables(tables) if tables.iter().any(|one| &*one.table == table));
@@ -33,7 +33,7 @@ fn told_and_visible(told: &[ChangeMessage], table: &str) -> (Option<usize>, usiz
 }
 
 #[test]
-fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
+fn a_change_that_waits_for_a_replica_is_reported_but_not_called_visible() {
     for family in families() {
         let init_sql = "CREATE TABLE app.a (id INT PRIMARY KEY); CREATE TABLE app.b (id INT PRIMARY KEY)".to_owned();
         let servers =
@@ -59,13 +59,13 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
         let count = |table: &str| primary.sql(&format!("SELECT COUNT(*) FROM app.{table}")).unwrap().trim().to_owned();
         std::thread::scope(|scope| {
             scope.spawn(|| primary.sql("INSERT INTO app.a VALUES (1)").unwrap());
-            let told = |table: &str| told_and_visible(&heard.all(), table);
+            let reported = |table: &str| reported_and_visible(&heard.all(), table);
             let deadline = Instant::now() + SOON;
-            while told("a").0.is_none() {
+            while reported("a").0.is_none() {
                 assert!(Instant::now() < deadline, "{:?}", heard.all());
                 std::thread::sleep(Duration::from_millis(2));
             }
-            let (needs, visible) = told("a");
+            let (needs, visible) = reported("a");
             assert_eq!(count("a"), "0", "{family:?}: the test comes too late");
             assert!(needs.is_some_and(|needs| visible < needs), "{family:?}: nobody sees it");
             // The log goes on in another file meanwhile. MySQL lets that wait.
@@ -75,7 +75,7 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
             scope.spawn(|| primary.sql("INSERT INTO app.b VALUES (1)").unwrap());
             for table in ["a", "b"] {
                 loop {
-                    let (needs, visible) = told(table);
+                    let (needs, visible) = reported(table);
                     if needs.is_some_and(|needs| visible >= needs) {
                         break;
                     }
@@ -85,8 +85,8 @@ fn a_change_that_waits_for_a_replica_is_told_but_not_called_visible() {
                 assert_eq!(count(table), "1", "{family:?}: {table} was called visible");
             }
         });
-        let told = heard.until_now(0);
-        let lost = told.iter().filter(|told| matches!(told, ChangeMessage::Lost { .. })).count();
-        assert_eq!(lost, 0, "{told:?}");
+        let reported = heard.until_now(0);
+        let lost = reported.iter().filter(|reported| matches!(reported, ChangeMessage::Lost { .. })).count();
+        assert_eq!(lost, 0, "{reported:?}");
     }
 }

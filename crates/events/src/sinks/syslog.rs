@@ -45,7 +45,7 @@ const DATAGRAM_BYTES_MAX: usize = 65_507;
 pub(super) struct SyslogOutput {
     sender: Sender,
     address: SyslogAddress,
-    way: Option<Way>,
+    transport: Option<Transport>,
     /// Rows of the batch that were sent in datagrams before one failed: the next try goes on behind them.
     sent_rows: usize,
     resent: Resent,
@@ -53,7 +53,7 @@ pub(super) struct SyslogOutput {
 }
 
 #[derive(Debug)]
-enum Way {
+enum Transport {
     Unix(UnixDatagram),
     Udp(UdpSocket),
     Tcp(TcpStream),
@@ -65,7 +65,7 @@ impl SyslogOutput {
         SyslogOutput {
             sender: Sender::new(settings.facility, node),
             address: settings.address.clone(),
-            way: None,
+            transport: None,
             sent_rows: 0,
             resent: Resent::default(),
             frame: Vec::new(),
@@ -85,7 +85,7 @@ impl SyslogOutput {
 
     /// Notices that the receiver has closed the connection, and sends again what it may not have read.
     pub(super) fn upkeep(&mut self) -> io::Result<()> {
-        if let Some(Way::Tcp(stream)) = &mut self.way
+        if let Some(Transport::Tcp(stream)) = &mut self.transport
             && let Err(error) = still_open(stream)
         {
             self.lose();
@@ -94,7 +94,8 @@ impl SyslogOutput {
             }
             tracing::warn!(%error, "the receiver of syslog has closed its connection");
         }
-        let ended = if self.way.is_none() && self.resent.is_lost() { self.connected().map(|_| ()) } else { Ok(()) };
+        let ended =
+            if self.transport.is_none() && self.resent.is_lost() { self.connected().map(|_| ()) } else { Ok(()) };
         if ended.is_err() {
             self.lose();
         }
@@ -102,20 +103,20 @@ impl SyslogOutput {
     }
 
     fn lose(&mut self) {
-        if let Some(Way::Tcp(_)) = self.way.take() {
+        if let Some(Transport::Tcp(_)) = self.transport.take() {
             self.resent.lost(Instant::now());
         }
     }
 
     fn try_write(&mut self, batch: &Batch, node: &str) -> io::Result<u64> {
-        if let Some(Way::Tcp(stream)) = &mut self.way
+        if let Some(Transport::Tcp(stream)) = &mut self.transport
             && still_open(stream).is_err()
         {
             self.lose();
         }
         self.connected()?;
-        match &mut self.way {
-            Some(Way::Tcp(stream)) => {
+        match &mut self.transport {
+            Some(Transport::Tcp(stream)) => {
                 self.frame.clear();
                 for (row, line) in batch.rows() {
                     self.sender.counted(row.class, line, &mut self.frame);
@@ -143,10 +144,10 @@ impl SyslogOutput {
             if self.frame.len() > DATAGRAM_BYTES_MAX {
                 self.put_gap(row, node);
             }
-            match &self.way {
-                Some(Way::Unix(socket)) => socket.send(&self.frame)?,
-                Some(Way::Udp(socket)) => socket.send(&self.frame)?,
-                Some(Way::Tcp(_)) | None => return Err(io::ErrorKind::NotConnected.into()),
+            match &self.transport {
+                Some(Transport::Unix(socket)) => socket.send(&self.frame)?,
+                Some(Transport::Udp(socket)) => socket.send(&self.frame)?,
+                Some(Transport::Tcp(_)) | None => return Err(io::ErrorKind::NotConnected.into()),
             };
             self.sent_rows += 1;
         }
@@ -164,25 +165,25 @@ impl SyslogOutput {
     }
 
     fn connected(&mut self) -> io::Result<()> {
-        if self.way.is_some() {
+        if self.transport.is_some() {
             return Ok(());
         }
-        let way = match &self.address {
+        let transport = match &self.address {
             SyslogAddress::Unix(path) => {
                 let socket = UnixDatagram::unbound()?;
                 socket.connect(path)?;
                 socket.set_write_timeout(Some(TIMEOUT))?;
-                Way::Unix(socket)
+                Transport::Unix(socket)
             }
-            SyslogAddress::Udp(address) => Way::Udp(connect_udp(address)?),
+            SyslogAddress::Udp(address) => Transport::Udp(connect_udp(address)?),
             SyslogAddress::Tcp(address) => {
                 let mut stream = connect_tcp(address)?;
                 // The receiver of before may not have read these.
                 self.resent.send(&mut stream)?;
-                Way::Tcp(stream)
+                Transport::Tcp(stream)
             }
         };
-        self.way = Some(way);
+        self.transport = Some(transport);
         Ok(())
     }
 }

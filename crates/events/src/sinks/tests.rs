@@ -74,7 +74,7 @@ fn a_sink_that_hangs_does_not_keep_the_process() {
 }
 
 #[test]
-fn a_sink_without_a_file_is_told_by_its_name() {
+fn a_sink_without_a_file_is_reported_by_its_name() {
     let wrong = file("files.x", &PathBuf::from("/nowhere/events"));
     assert_eq!(Sinks::start(&[wrong], "n1", 1, None).unwrap_err().0, "files.x");
 }

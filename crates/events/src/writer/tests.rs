@@ -230,7 +230,7 @@ fn literals_stand_only_where_they_are_wanted() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_told() {
+fn a_file_that_cannot_be_opened_is_reported() {
     let Err(error) = Events::start(file(Path::new("/nowhere/events"), Literals::None), 1) else { panic!("it started") };
     assert_eq!(error.to_string(), "events.file: cannot open /nowhere/events: No such file or directory (os error 2)");
 }

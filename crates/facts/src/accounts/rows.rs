@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_are_no_accounts_and_nonsense_is_told() {
+    fn roles_are_no_accounts_and_nonsense_is_reported() {
         assert_eq!(from_global_priv("", "readers", r#"{"access":1,"is_role":true}"#, PasswordAge::default()), Ok(None));
         let error = from_global_priv("%", "app", "[]", PasswordAge::default()).unwrap_err();
         assert!(error.contains("'app'@'%'") && error.contains("object"), "{error}");

@@ -233,11 +233,11 @@ fn a_row_is_known_by_all_columns_of_its_key() {
     assert_eq!(key.row(own, |column| (column == "a").then_some(five)), None);
     assert_eq!(key.row(own, |_| Some(five)), None, "many texts are equal to a number");
     // As the log has it.
-    let told = |parts: Vec<KeyPart>| catalog.changed_rows("app", "t", Some(&[parts].into())).rows;
+    let reported = |parts: Vec<KeyPart>| catalog.changed_rows("app", "t", Some(&[parts].into())).rows;
     let text = |text: &str| KeyPart::Bytes(text.as_bytes().into());
-    assert_eq!(told(vec![KeyPart::Integer(5), text("x ")]), [(own, vec![same])]);
-    assert_eq!(told(vec![text("x"), KeyPart::Integer(5)]), [], "the key is another one");
-    assert_eq!(told(vec![KeyPart::Integer(5)]), []);
+    assert_eq!(reported(vec![KeyPart::Integer(5), text("x ")]), [(own, vec![same])]);
+    assert_eq!(reported(vec![text("x"), KeyPart::Integer(5)]), [], "the key is another one");
+    assert_eq!(reported(vec![KeyPart::Integer(5)]), []);
     assert_eq!(catalog.changed_rows("app", "t", None), WrittenRows::all(keys(&["app.t"])));
     assert_eq!(
         catalog.changed_rows("app", "u", Some(&[vec![KeyPart::Integer(5)]].into())),

@@ -132,8 +132,8 @@ impl Server {
     async fn refuses(&self, family: Family, password: &str, arguments: &[&str], reason: &str) {
         let (login, output) = self.visited(family, password, arguments).await;
         assert_eq!(login, Login::Denied(reason.into()), "{arguments:?} {output:?}");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(told.contains("1045") && told.contains(reason), "{told}");
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert!(reported.contains("1045") && reported.contains(reason), "{reported}");
     }
 }
 

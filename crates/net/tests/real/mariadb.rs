@@ -317,8 +317,8 @@ async fn certificates_of_version_1_encrypt_where_nobody_verifies() {
         options.config = vec![format!("tls_version = {version}")];
         let server = Server::start(options.clone()).unwrap();
         let mut client = connect(&with_tls(tcp(&server), ServerTlsMode::Required, None), "n", "secret").await;
-        let told = client.query_one("SHOW STATUS LIKE 'Ssl_version'").await.unwrap();
-        assert_eq!(told.text(0, "Value").as_deref(), Some(version));
+        let reported = client.query_one("SHOW STATUS LIKE 'Ssl_version'").await.unwrap();
+        assert_eq!(reported.text(0, "Value").as_deref(), Some(version));
         let target = with_tls(tcp(&server), ServerTlsMode::VerifyCa, Some(&certificate));
         let error = Client::connect(&target, login("n", "secret"), Limits::default()).await.unwrap_err();
         assert!(error.phase == Phase::Tls && error.to_string().contains("UnsupportedCertVersion"), "{error}");

@@ -98,11 +98,11 @@ fn mysql_tells_by_the_texts_too() {
 
 #[test]
 fn the_texts_of_the_statements_tell() {
-    let found = |texts: &[&str], transactions: &[(u64, &[&str])], told: &[u64]| {
+    let found = |texts: &[&str], transactions: &[(u64, &[&str])], reported: &[u64]| {
         let mut tail = sought(texts);
         transactions.iter().for_each(|(sequence, texts)| mariadb(&mut tail, *sequence, texts));
         tail.end();
-        tail.found(|(_, number)| told.contains(&number))
+        tail.found(|(_, number)| reported.contains(&number))
     };
     let insert = "INSERT INTO t VALUES (7)";
     assert_eq!(found(&[insert], &[(1, &["DELETE FROM t"]), (2, &[insert])], &[]), SearchOutcome::These(vec![(0, 2)]));

@@ -235,7 +235,7 @@ impl Client {
     /// connection, and a client that still sends may not hear the error: its bytes are thrown away until it closes.
     pub(super) async fn too_long(&mut self, refusal: Refusal, worker: &Worker) -> SessionEnd {
         self.put_error(1, &refusal);
-        let told = async {
+        let reported = async {
             self.flush().await?;
             self.stream.shutdown().await?;
             while poll_fn(|cx| self.poll_fill(cx, worker)).await? > 0 {
@@ -244,7 +244,7 @@ impl Client {
             io::Result::Ok(())
         };
         // The session ends in any case.
-        let _ = tokio::time::timeout(HEARS_ERROR_WAIT, told).await;
+        let _ = tokio::time::timeout(HEARS_ERROR_WAIT, reported).await;
         SessionEnd::ClientMisbehaved(refusal.message)
     }
 

@@ -13,5 +13,5 @@ pub(super) mod messages;
 pub(super) mod one_use;
 pub(super) mod past;
 pub(super) mod read_back;
-pub(super) mod untold;
+pub(super) mod unreported;
 pub(super) mod variables;

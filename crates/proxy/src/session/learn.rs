@@ -14,7 +14,7 @@ use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
 use super::belief::Belief;
-use super::diagnostics::untold::{is_hidden, runs_hidden};
+use super::diagnostics::unreported::{is_hidden, runs_hidden};
 use super::query::{Body, Query};
 use super::relay::{Outcome, StateChange};
 use super::statements::{ClientStatement, PreparedText};
@@ -69,9 +69,9 @@ impl Session {
         over: Instant,
     ) -> Option<facts::tables::WrittenRows> {
         let succeeded = outcome.error.is_none();
-        let (was_open, was_told) =
+        let (was_open, was_reported) =
             (self.belief.pins.has(Pin::Transaction), self.belief.status.contains(Status::IN_TRANSACTION));
-        let told = WriteFacts { in_parts: self.belief.pins.has(Pin::LongData), insert_id: outcome.insert_id };
+        let reported = WriteFacts { in_parts: self.belief.pins.has(Pin::LongData), insert_id: outcome.insert_id };
         let sets_tracking = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_tracking_variable(name));
         let written = self.learn_commits(held, outcome, over);
         let effects = self.effects_of(query);
@@ -102,14 +102,14 @@ impl Session {
         self.learn_statement(held, query, outcome);
         self.belief.learn_status(held, query, outcome);
         if self.belief.pins.has(Pin::Savepoint) || query.statement.transaction.is_some() || !effects.is_empty() {
-            self.belief.learn_savepoint(was_told, query, succeeded);
+            self.belief.learn_savepoint(was_reported, query, succeeded);
         }
         self.note_transaction_reads(was_open, query, succeeded);
         self.learn_what_was_written(held, query, route, outcome, (written, over));
         // Behind the note of what was written: a fill that finds the new epochs finds that, too.
         let mut for_tier = None;
         if !query.statement.access.only_reads() {
-            for_tier = self.end_answers(query, told);
+            for_tier = self.end_answers(query, reported);
         }
         self.env.show_pins(self.belief.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.belief.state) {
@@ -146,8 +146,8 @@ impl Session {
 
     /// Whether a transaction may be open that no status has reported: a statement that failed without autocommit may have opened it.
     pub(super) fn may_be_in_transaction(&self) -> bool {
-        let told = self.belief.status.contains(Status::IN_TRANSACTION);
-        self.here.held.is_some() && self.belief.pins.has(Pin::Transaction) && !told
+        let reported = self.belief.status.contains(Status::IN_TRANSACTION);
+        self.here.held.is_some() && self.belief.pins.has(Pin::Transaction) && !reported
     }
 
     /// Notes what later reads must find.

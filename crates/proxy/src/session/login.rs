@@ -382,11 +382,11 @@ impl Session {
             }
             _ => Vec::new(),
         };
-        let told = self.belief.tracking.beginning(self.belief.state.schema());
+        let reported = self.belief.tracking.beginning(self.belief.state.schema());
         let ok = wire::reply::Ok {
             status: self.belief.status,
             info: &info,
-            session_state: &told,
+            session_state: &reported,
             ..wire::reply::Ok::default()
         };
         ok.write(&mut payload, wire::reply::OK, self.client.capabilities);

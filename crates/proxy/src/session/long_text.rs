@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sql::rewrite::{Known, Rewritten};
+use sql::rewrite::{OwnValue, Rewritten};
 use sql::{Dialect, Statement};
 
 use super::Session;
@@ -28,14 +28,14 @@ pub struct LongText {
 pub struct PutIn {
     pub tracked: String,
     pub last_gtid: Option<String>,
-    pub known: Vec<Known<'static>>,
+    pub known: Vec<OwnValue<'static>>,
 }
 
 impl PutIn {
     /// The text with the values; `None` if nothing in it asks for them.
     pub fn put_into(&self, text: &[u8], dialect: &Dialect) -> Option<Rewritten> {
-        let mut known = vec![Known::TrackedVariables(&self.tracked)];
-        known.extend(self.last_gtid.as_deref().map(Known::LastGtid));
+        let mut known = vec![OwnValue::TrackedVariables(&self.tracked)];
+        known.extend(self.last_gtid.as_deref().map(OwnValue::LastGtid));
         known.extend_from_slice(&self.known);
         sql::rewrite::functions(text, dialect, &known)
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use sql::rewrite::{Known, Rewritten};
+use sql::rewrite::{OwnValue, Rewritten};
 use sql::{Access, Asks, Effect, Kind, Statement, Why};
 use wire::command::{CURSOR_READ_ONLY, Command, query_text_at};
 use wire::exchange::Expect;
@@ -222,20 +222,20 @@ impl Session {
         }
         let tracked = self.belief.tracking.variables_as_shown(self.belief.is_mariadb());
         let last_gtid = asks_gtid.then(|| self.belief.past.last_gtid.as_deref().unwrap_or_default().to_owned());
-        let mut known: Vec<Known<'static>> = packet_max.map(Known::PacketMax).into_iter().collect();
+        let mut known: Vec<OwnValue<'static>> = packet_max.map(OwnValue::PacketMax).into_iter().collect();
         // Compared with what a server lists, its own id is the right one.
         if asks.contains(Asks::CONNECTION_ID) && !asks.contains(Asks::SERVER_IDS) {
-            known.push(Known::ConnectionId(self.own_id()));
+            known.push(OwnValue::ConnectionId(self.own_id()));
         }
         // A connection that is kept knows better, unless it was asked something since, the session was counted elsewhere, or
         // more of its past may have to go ahead of the statement.
         let elsewhere = !kept || asks.intersects(Asks::DIAGNOSTICS | Asks::LAST_INSERT_ID);
         if asks.contains(Asks::ROW_COUNT) && (elsewhere || self.belief.past.row_count_is_here) {
-            known.push(Known::RowCount(self.belief.past.row_count));
+            known.push(OwnValue::RowCount(self.belief.past.row_count));
         }
         let sure = !kept || !self.belief.past.found_rows_unsure;
         if asks.contains(Asks::FOUND_ROWS) && sure && (elsewhere || self.belief.past.found_rows_are_here) {
-            known.push(Known::FoundRows(self.belief.past.found_rows.unwrap_or(0)));
+            known.push(OwnValue::FoundRows(self.belief.past.found_rows.unwrap_or(0)));
         }
         Some(PutIn { tracked: tracked.to_string(), last_gtid, known })
     }

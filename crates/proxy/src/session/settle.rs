@@ -6,7 +6,7 @@ use stats::micros;
 use wire::errno;
 
 use super::belief::Belief;
-use super::diagnostics::untold;
+use super::diagnostics::unreported;
 use super::environment::Environment;
 use super::query::Query;
 use super::relay::Outcome;
@@ -35,8 +35,8 @@ impl Session {
             self.belief.pins.is_empty() || self.belief.only_user_variables_pin() || asks_one_use || asks_locks;
         // MariaDB would report it with the next change, and a connection that is kept reports more changes than the client has asked for.
         let mariadb = held.lease.origin.mariadb;
-        let waits = untold::waits_behind(query, outcome, mariadb);
-        let hears_more = waits && (settles || mariadb) || settles && untold::waits_by_flag(outcome);
+        let waits = unreported::waits_behind(query, outcome, mariadb);
+        let hears_more = waits && (settles || mariadb) || settles && unreported::waits_by_flag(outcome);
         // Each later question would change the answer.
         let counts = (settles || self.belief.past.found_rows_stand_in)
             && std::mem::take(&mut self.belief.past.found_rows_unsure);
@@ -50,7 +50,7 @@ impl Session {
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
             || settles && self.belief.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
-            || hears_more && !Box::pin(self.ask_untold(&mut held, query)).await
+            || hears_more && !Box::pin(self.ask_unreported(&mut held, query)).await
             || asks_one_use && !Box::pin(self.ask_one_use(&mut held)).await
             || asks_locks && !Box::pin(self.ask_user_locks(&mut held)).await
         {

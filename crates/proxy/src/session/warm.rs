@@ -45,7 +45,7 @@ struct FileRun<'a> {
     again: RefCell<VecDeque<usize>>,
     is_last: Cell<bool>,
     done: Cell<usize>,
-    told: Cell<Instant>,
+    reported: Cell<Instant>,
     tally: RefCell<WarmRun>,
 }
 
@@ -68,7 +68,7 @@ pub async fn warm_up(
         again: RefCell::default(),
         is_last: Cell::new(false),
         done: Cell::new(0),
-        told: Cell::new(begun),
+        reported: Cell::new(begun),
         tally: RefCell::new(WarmRun { why, ..WarmRun::default() }),
     };
     for round in 1..=ROUNDS {
@@ -204,8 +204,8 @@ impl FileRun<'_> {
         *count(&mut tally.counts) += 1;
         self.warming.count(self.name, count);
         self.done.set(self.done.get() + 1);
-        if self.told.get().elapsed() >= TELL_EACH {
-            self.told.set(Instant::now());
+        if self.reported.get().elapsed() >= TELL_EACH {
+            self.reported.set(Instant::now());
             let (done, of) = (self.done.get(), self.warm.statements.len());
             tracing::info!(warm = self.name, done, of, kept = tally.counts.kept, "filling the result cache goes on");
         }

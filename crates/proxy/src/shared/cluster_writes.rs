@@ -163,7 +163,7 @@ fn add(last: &ArcSwap<OwnWrites>, write: &Write) {
     });
 }
 
-/// The writes, positions of untold ones looked for.
+/// The writes, positions of unreported ones looked for.
 fn settled(writes: &ArcSwap<OwnWrites>, moment: Moment<'_>) -> SharedWrites {
     let last = writes.load();
     if !last.awaits_position() {

@@ -43,7 +43,7 @@ impl Front {
         );
         let loaded = parse("test.toml", &text, &MemorySource::default()).unwrap_or_else(|errors| panic!("{errors}"));
         let published = Arc::new(Published::new("main"));
-        let (tell, told) = mpsc::channel();
+        let (tell, reported) = mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
@@ -54,7 +54,7 @@ impl Front {
                 std::future::pending::<()>().await;
             });
         });
-        let (address, stats) = told.recv().unwrap();
+        let (address, stats) = reported.recv().unwrap();
         Front { address: address.parse().unwrap(), stats }
     }
 

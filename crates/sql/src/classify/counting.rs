@@ -26,7 +26,7 @@ pub(super) struct Counting {
     /// It does so, and a part of it has a LIMIT of its own.
     part_limited: bool,
     /// A query that is cut off by other words than LIMIT, or whose rows are not those that were found.
-    told_by_server: bool,
+    reported_by_server: bool,
     /// SHOW of what is no list.
     no_list: bool,
     /// Another verb may have changed it.
@@ -84,8 +84,8 @@ impl Counting {
     }
 
     /// Neither the rows that come nor a number in the text tell how many were found.
-    pub(super) fn told_by_server(&mut self) {
-        self.told_by_server = true;
+    pub(super) fn reported_by_server(&mut self) {
+        self.reported_by_server = true;
     }
 
     /// The verb of a further statement, or of one inside of another.
@@ -185,7 +185,7 @@ impl Classifier<'_> {
         let sure = |count| if unsure { FoundRows::Unsure } else { count };
         match kind {
             Kind::Select if self.effects.contains(&Effect::CalcFoundRows) => FoundRows::Unsure,
-            Kind::Select if seen.told_by_server || seen.limited && seen.part_limited => FoundRows::Unsure,
+            Kind::Select if seen.reported_by_server || seen.limited && seen.part_limited => FoundRows::Unsure,
             Kind::Select if seen.values == Some(Gathered::No) => FoundRows::Left,
             // MariaDB counts what was gathered, before LIMIT.
             Kind::Select if mariadb && (seen.set_operation || seen.values.is_some()) => match seen.limited {

@@ -110,7 +110,7 @@ impl Classifier<'_> {
     pub(super) fn procedure_analyse(&mut self) {
         self.cursor.bump();
         if self.cursor.at(W::Analyse) {
-            self.counting.told_by_server();
+            self.counting.reported_by_server();
             self.cursor.bump();
         } else {
             self.primary(Why::Unknown);

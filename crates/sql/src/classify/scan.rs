@@ -71,7 +71,7 @@ impl Classifier<'_> {
             W::Limit => self.limit(),
             // FETCH FIRST, and OFFSET without LIMIT: both words are reserved.
             W::Fetch | W::Offset if self.cursor.dialect().family == Family::MariaDb => {
-                self.counting.told_by_server();
+                self.counting.reported_by_server();
                 self.cursor.bump();
             }
             W::Union | W::Except | W::Intersect => {

@@ -11,12 +11,12 @@ use net::tls::{ClientTls, ClientTlsOptions, Pem};
 use super::ApiArgs;
 
 /// The address of the API, and how it is spoken to.
-pub(super) struct Place {
+pub(super) struct ApiAddress {
     pub(super) address: Address,
     pub(super) tls: ClientTls,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ApiAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_wanted() { "https" } else { "http" };
         write!(f, "{scheme}://{}", self.address)
@@ -32,7 +32,7 @@ pub(crate) fn scheme(mode: TlsMode) -> &'static str {
 }
 
 /// The place of the API, the key, and the names of the clusters, as far as the file is read.
-pub(super) fn find(args: &ApiArgs) -> anyhow::Result<(Place, Secret, Vec<String>)> {
+pub(super) fn find(args: &ApiArgs) -> anyhow::Result<(ApiAddress, Secret, Vec<String>)> {
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     if let (Some(key), Some(url)) = (&key, args.url.as_deref().filter(|url| url.contains("://"))) {
         return Ok((of_url(url, args.ca.as_deref())?, key.clone(), Vec::new()));
@@ -49,11 +49,11 @@ pub(super) fn find(args: &ApiArgs) -> anyhow::Result<(Place, Secret, Vec<String>
         Some(url) if url.contains("://") => of_url(url, args.ca.as_deref())?,
         Some(address) => {
             let address: Address = address.parse()?;
-            Place { tls: of_file(&loaded.config, &address, args.ca.as_deref())?, address }
+            ApiAddress { tls: of_file(&loaded.config, &address, args.ca.as_deref())?, address }
         }
         None => {
             let address = address_of_file(&admin.address, &file.to_string())?;
-            Place { tls: of_file(&loaded.config, &address, args.ca.as_deref())?, address }
+            ApiAddress { tls: of_file(&loaded.config, &address, args.ca.as_deref())?, address }
         }
     };
     let clusters = loaded.config.clusters.keys().map(|name| name.to_string()).collect();
@@ -78,7 +78,7 @@ fn address_of_file(address: &config::Address, file: &str) -> anyhow::Result<Addr
 }
 
 /// The place of a URL. Its certificate is verified.
-fn of_url(url: &str, ca: Option<&Path>) -> anyhow::Result<Place> {
+fn of_url(url: &str, ca: Option<&Path>) -> anyhow::Result<ApiAddress> {
     let form = || format!("{url} is no URL of the API, which is as https://proxy-1:9104");
     let (scheme, rest) = url.split_once("://").with_context(form)?;
     let address = rest.strip_suffix('/').unwrap_or(rest);
@@ -88,9 +88,9 @@ fn of_url(url: &str, ca: Option<&Path>) -> anyhow::Result<Place> {
     }
     let address: Address = address.parse().with_context(form)?;
     match (scheme, ca) {
-        ("http", None) => Ok(Place { address, tls: ClientTls::disabled() }),
+        ("http", None) => Ok(ApiAddress { address, tls: ClientTls::disabled() }),
         ("http", Some(_)) => bail!("--ca is for https, and {url} is http"),
-        ("https", ca) => Ok(Place { address, tls: verified(ca)? }),
+        ("https", ca) => Ok(ApiAddress { address, tls: verified(ca)? }),
         _ => bail!(form()),
     }
 }

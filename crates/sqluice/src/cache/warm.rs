@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_told_with_its_mistakes() {
+    fn a_run_is_reported_with_its_mistakes() {
         let page = json!({ "files": [{ "name": "pages", "file": "/w.sql", "statements": 4, "user": "app", "cluster": "main",
             "schema": "shop", "kinds": 1, "running": 0, "runs": 1, "last": { "why": "asked for", "kept": 2, "there": 0,
             "without_rule": 0, "failed": 1, "refused": { "no_table": 1 }, "took_ms": 7,

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_start_stays_and_is_told() {
+    fn what_needs_a_start_stays_and_is_reported() {
         let old = config("[listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\n[proxy]\nworkers = 2\n");
         let new = config(
             "[listener.app]\naddress = \"127.0.0.1:0\"\ncluster = \"other\"\n\

@@ -99,8 +99,8 @@ async fn check_answers(family: Family) {
         }
         assert_eq!(value(writer, read).await, n.to_string());
     }
-    assert!(in_tier(&two, "good").await > 0 && in_tier(&one, "tells").await > 0);
-    assert_eq!(in_tier(&one, "untold").await + in_tier(&two, "untold").await, 0);
+    assert!(in_tier(&two, "good").await > 0 && in_tier(&one, "reports").await > 0);
+    assert_eq!(in_tier(&one, "unreported").await + in_tier(&two, "unreported").await, 0);
 
     // A definition through one of them: what a view means is looked up anew by the other.
     all(&mut a, "CREATE OR REPLACE VIEW tier_view AS SELECT n FROM tier_answers WHERE id = 1").await;
@@ -262,9 +262,9 @@ async fn a_process_that_stands_still_is_waited_for() {
             }
             seen
         };
-        let (told, seen) = tokio::join!(writing, still);
+        let (reported, seen) = tokio::join!(writing, still);
         for (asked, value) in seen {
-            assert!(asked < told || value == n.to_string(), "{value} was read behind {n}");
+            assert!(asked < reported || value == n.to_string(), "{value} was read behind {n}");
         }
         assert_eq!(value(&mut b, read).await, n.to_string());
     }

@@ -197,13 +197,13 @@ pub async fn check_halting(family: Family) {
     procedure(servers, "halting").await;
     blocking(|| servers.wait_in_sync(Duration::from_secs(30)).unwrap()).await;
     let front = Front::start(servers, |_| {}).await;
-    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let (tell, reported) = std::sync::mpsc::channel::<()>();
     let halting = tokio::task::spawn_blocking(move || {
         let (stop, start) = match family {
             Family::MariaDb => ("STOP SLAVE SQL_THREAD", "START SLAVE SQL_THREAD"),
             Family::MySql => ("STOP REPLICA SQL_THREAD", "START REPLICA SQL_THREAD"),
         };
-        while told.recv_timeout(Duration::from_millis(30)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+        while reported.recv_timeout(Duration::from_millis(30)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             for replica in servers.replicas() {
                 replica.sql(stop).unwrap();
                 std::thread::sleep(Duration::from_millis(40));

@@ -268,8 +268,8 @@ async fn only_keys_open_and_roles_count() {
     for (user, key) in [("admin", "wrong"), ("admin", ""), ("operate", KEY), ("view", ""), ("root", KEY), ("", "")] {
         let begun = Instant::now();
         let refused = login(&front, user, key).await.map(drop).unwrap_err();
-        let told = refused.server_error().unwrap_or_else(|| panic!("{user}: {refused}"));
-        assert_eq!(told.code, 1045, "{user}: {told}");
+        let reported = refused.server_error().unwrap_or_else(|| panic!("{user}: {refused}"));
+        assert_eq!(reported.code, 1045, "{user}: {reported}");
         assert!(begun.elapsed() >= Duration::from_millis(900), "guessing takes time");
     }
     let log = front.log();
@@ -336,8 +336,8 @@ async fn many_sessions(front: &Front) {
         }
         assert!(sessions.len() <= 32);
     };
-    let told = refused.server_error().unwrap();
-    assert!(told.code == 1040 && told.message.contains("32 sessions"), "{told}");
+    let reported = refused.server_error().unwrap();
+    assert!(reported.code == 1040 && reported.message.contains("32 sessions"), "{reported}");
     assert_eq!(value(&mut sessions[0], "SELECT 1").await, "1");
     sessions.pop();
     until("a place is free again", async || login(front, "admin", KEY).await.ok()).await;
@@ -373,7 +373,7 @@ async fn hostile_bytes_before_login_end_their_own_connection_only() {
     }
     let full =
         until("all places of logins are taken", async || login(&front, "admin", KEY).await.map(drop).err()).await;
-    assert_eq!(full.server_error().map(|told| told.code), Some(1040), "{full}");
+    assert_eq!(full.server_error().map(|reported| reported.code), Some(1040), "{full}");
     assert_eq!(value(&mut inside, "SELECT 1").await, "1");
     until("silent clients are closed", async || login(&front, "admin", KEY).await.ok()).await;
 }

@@ -269,9 +269,9 @@ async fn check_switchover(family: Family) {
     writers.more(200).await;
     for to in ["db2", "db3", "db1"] {
         front.knows(2).await;
-        let told = command(&front, &["switchover", "--to", to]).await.output();
-        eprintln!("{family:?} {told}");
-        assert!(told.contains(&format!("primary is {to}")), "{told}");
+        let reported = command(&front, &["switchover", "--to", to]).await.output();
+        eprintln!("{family:?} {reported}");
+        assert!(reported.contains(&format!("primary is {to}")), "{reported}");
         writers.more(200).await;
     }
     let wrote = writers.end().await;
@@ -351,13 +351,13 @@ async fn a_frozen_primary_is_replaced_and_no_client_reaches_it_when_it_wakes_up(
 }
 
 #[tokio::test]
-async fn hooks_are_asked_and_told_and_all_is_in_the_journal() {
+async fn hooks_are_asked_and_reported_and_all_is_in_the_journal() {
     let cluster = Cluster::start(Family::MariaDb).await;
     let folder = tempfile::TempDir::new().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (told, forbidden, journal) = (path("told"), path("forbidden"), path("journal"));
+    let (reported, forbidden, journal) = (path("told"), path("forbidden"), path("journal"));
     let before = format!("test ! -e {forbidden} || {{ echo not today >&2; exit 1; }}");
-    let after = format!("env > {told}");
+    let after = format!("env > {reported}");
     let front = cluster
         .front_with(&format!(
             ", hook_before = [\"/bin/sh\", \"-c\", \"{before}\"], hook_after = [\"/bin/sh\", \"-c\", \"{after}\"], \
@@ -374,12 +374,12 @@ async fn hooks_are_asked_and_told_and_all_is_in_the_journal() {
     let done = command(&front, &["switchover", "--to", "db2"]).await.output();
     assert!(done.contains("primary is db2"), "{done}");
     let words =
-        until("the hook behind it", async || std::fs::read_to_string(&told).ok().filter(|t| !t.is_empty())).await;
+        until("the hook behind it", async || std::fs::read_to_string(&reported).ok().filter(|t| !t.is_empty())).await;
     let new = format!("SQLUICE_NEW_PRIMARY_ADDRESS={}", cluster.servers().server(1).address());
     for line in
         ["SQLUICE_CLUSTER=main", "SQLUICE_KIND=switchover", "SQLUICE_OLD_PRIMARY=db1", "SQLUICE_NEW_PRIMARY=db2", &new]
     {
-        assert!(words.lines().any(|told| told == line), "no {line} in {words}");
+        assert!(words.lines().any(|reported| reported == line), "no {line} in {words}");
     }
     assert!(!words.contains("CARGO"), "nothing of the program's own environment: {words}");
     let lines = until("the journal's end", async || {
@@ -395,8 +395,8 @@ async fn hooks_are_asked_and_told_and_all_is_in_the_journal() {
     until("db3 to drain", async || (status(&front).await["servers"][2]["health"] == "draining").then_some(())).await;
     command(&front, &["server", "resume", "db3"]).await.output();
     until("db3 to be used", async || (status(&front).await["servers"][2]["health"] == "up").then_some(())).await;
-    let told = command(&front, &["status"]).await.output();
-    assert!(told.contains("cluster main: primary db2, failover auto") && told.contains("db3"), "{told}");
+    let reported = command(&front, &["status"]).await.output();
+    assert!(reported.contains("cluster main: primary db2, failover auto") && reported.contains("db3"), "{reported}");
     let again = command(&front, &["rejoin", "db1"]).await;
     assert!(again.good || again.err.contains("error"), "{} {}", again.out, again.err);
 }

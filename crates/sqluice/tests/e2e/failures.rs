@@ -269,8 +269,8 @@ async fn running(servers: &'static Replication, word: &'static str) -> Vec<(usiz
         let mut found = Vec::new();
         for (index, server) in servers.servers().iter().enumerate() {
             let list = "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE";
-            let told = server.sql(&format!("{list} '%{word}%' AND ID <> CONNECTION_ID()")).unwrap();
-            found.extend(told.lines().filter_map(|line| Some((index, line.trim().parse().ok()?))));
+            let reported = server.sql(&format!("{list} '%{word}%' AND ID <> CONNECTION_ID()")).unwrap();
+            found.extend(reported.lines().filter_map(|line| Some((index, line.trim().parse().ok()?))));
         }
         found
     })

@@ -230,8 +230,8 @@ async fn the_group_moves_its_primary_when_it_is_asked_to() {
     let clients = Clients::start(&group.front).await;
     clients.more(100).await;
     for number in [2, 3, 1] {
-        let told = command(&group.front, &["switchover", "--to", &format!("db{number}")]).await.output();
-        eprintln!("{told}");
+        let reported = command(&group.front, &["switchover", "--to", &format!("db{number}")]).await.output();
+        eprintln!("{reported}");
         until("the primary to move", async || group.primary().await.filter(|primary| *primary == number)).await;
         clients.more(100).await;
     }

@@ -66,7 +66,7 @@ async fn figures_digests_and_marks_outlive_a_kill() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_set_aside_and_mistakes_are_told() {
+async fn a_damaged_file_is_set_aside_and_mistakes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.sqlite");
     std::fs::write(&path, vec![7; 9000]).unwrap();

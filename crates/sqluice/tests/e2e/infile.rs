@@ -21,7 +21,7 @@ async fn false_server(real: String) -> String {
             let Ok(server) = TcpStream::connect(&real).await else { continue };
             let (mut from_client, mut to_client) = client.into_split();
             let (mut from_server, mut to_server) = server.into_split();
-            let (tell, mut told) = tokio::sync::mpsc::channel::<()>(8);
+            let (tell, mut reported) = tokio::sync::mpsc::channel::<()>(8);
             tokio::spawn(async move {
                 let mut buffer = vec![0; 1 << 16];
                 while let Ok(n @ 1..) = from_client.read(&mut buffer).await {
@@ -36,7 +36,7 @@ async fn false_server(real: String) -> String {
                 let mut buffer = vec![0; 1 << 16];
                 loop {
                     let bytes: Vec<u8> = tokio::select! {
-                        Some(()) = told.recv() => b"\x0c\0\0\x01\xfb/etc/passwd".to_vec(),
+                        Some(()) = reported.recv() => b"\x0c\0\0\x01\xfb/etc/passwd".to_vec(),
                         read = from_server.read(&mut buffer) => match read {
                             Ok(n @ 1..) => buffer[..n].to_vec(),
                             _ => break,

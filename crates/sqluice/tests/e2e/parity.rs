@@ -86,15 +86,15 @@ impl Case {
 const TOLD_MAX: usize = 40;
 
 fn compare(expected: &[String], got: &[String]) {
-    let (mut wrong, mut told, mut command) = (String::new(), 0, "");
+    let (mut wrong, mut reported, mut command) = (String::new(), 0, "");
     for at in 0..expected.len().max(got.len()) {
         let [direct, through] = [expected, got].map(|lines| lines.get(at).map_or("nothing", String::as_str));
         if direct.starts_with('>') {
             command = direct;
         }
-        if direct != through && told < TOLD_MAX {
+        if direct != through && reported < TOLD_MAX {
             wrong += &format!("   {command}\n-- {direct}\n++ {through}\n");
-            told += 1;
+            reported += 1;
         }
     }
     assert!(expected == got, "-- directly, ++ through:\n{wrong}");

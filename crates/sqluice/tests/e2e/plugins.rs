@@ -266,13 +266,13 @@ async fn accounts_that_cannot_be_passed_on_say_so() {
     let front = Front::start(servers, |setup| setup.server_tls = "mode = \"required\"".into()).await;
     let tls = any_certificate();
     // The client hears what one without an account hears; the log says why.
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for user in ["e2e_socket", "e2e_sockeu"] {
         let (code, message) = code(current_user(&front, user, "x", &tls).await.unwrap_err());
-        told.push((code, message.replace(user, "-")));
+        reported.push((code, message.replace(user, "-")));
     }
-    assert_eq!(told[0], told[1]);
-    assert_eq!(told[0].0, 1045);
+    assert_eq!(reported[0], reported[1]);
+    assert_eq!(reported[0].0, 1045);
     assert!(front.log().contains("works on the server's own socket only"), "{}", front.log());
     let refused = code(current_user(&front, "e2e_invalid", "invalid", &tls).await.unwrap_err());
     assert_eq!(refused, code(directly(servers, login("e2e_invalid", "invalid")).await.map(drop).unwrap_err()));
@@ -284,8 +284,8 @@ async fn accounts_that_cannot_be_passed_on_say_so() {
     accounts(servers, "CREATE OR REPLACE USER e2e_asked@'%' IDENTIFIED VIA three_attempts USING 'secret'").await;
     assert_eq!(current_user(&front, "e2e_asked", "secret", &tls).await.unwrap(), "e2e_asked@%");
     assert_eq!(code(current_user(&front, "e2e_asked", "wrong", &tls).await.unwrap_err()).0, 1045);
-    let told = code(current_user(&front, "e2e_asked", "secret", &ClientTls::disabled()).await.unwrap_err());
-    assert_eq!(told.0, 1045);
+    let reported = code(current_user(&front, "e2e_asked", "secret", &ClientTls::disabled()).await.unwrap_err());
+    assert_eq!(reported.0, 1045);
     assert!(front.log().contains("must use TLS"), "{}", front.log());
 }
 

@@ -51,8 +51,8 @@ async fn who_waits_in_vain_hears_for_what_why_and_how_long() {
     // A replica's pool is another one.
     assert_eq!(value(&mut second, "SELECT 3").await, "3");
     let waits = tokio::spawn(async move {
-        let told = error(&mut second, "/* sqluice: primary */ SELECT 4").await;
-        (second, told)
+        let reported = error(&mut second, "/* sqluice: primary */ SELECT 4").await;
+        (second, reported)
     });
     until("one to wait", async || {
         (front.metrics().await.sum("sqluice_pool_waiting_statements", &[]) == 1.0).then_some(())
@@ -61,8 +61,8 @@ async fn who_waits_in_vain_hears_for_what_why_and_how_long() {
     // One too many does not wait until its own time is over, of which it would be told otherwise.
     let (code, message) = error(&mut third, "/* sqluice: primary */ SELECT 5").await;
     assert!(message.contains("wait_max") && code == 1203, "{message}");
-    let (mut second, told) = waits.await.unwrap();
-    assert_eq!(told.0, 1203);
+    let (mut second, reported) = waits.await.unwrap();
+    assert_eq!(reported.0, 1203);
     all(&mut holder, "COMMIT").await;
     assert_eq!(value(&mut second, "/* sqluice: primary */ SELECT 6").await, "6");
     assert_eq!(front.metrics().await.sum("sqluice_pool_wait_timeouts_total", &[]), 2.0);

@@ -126,7 +126,7 @@ async fn a_dropped_index_and_a_new_statement_are_found_since_the_deploy() {
 }
 
 #[tokio::test]
-async fn mistakes_are_told() {
+async fn mistakes_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let servers = crate::support::calm(Family::MariaDb).await;
     let front = Front::start(servers, |setup| {

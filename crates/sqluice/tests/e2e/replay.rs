@@ -52,8 +52,8 @@ pub async fn check_transactions_go_on(family: Family) {
     let mut plain = front.client().await;
     all(&mut plain, "BEGIN").await;
     all(&mut plain, "INSERT INTO app.replayed (who, n) VALUES ('plain', 1)").await;
-    let told = value(&mut plain, "SELECT LAST_INSERT_ID()").await;
-    let row = format!("SELECT n FROM app.replayed WHERE id = {told}");
+    let reported = value(&mut plain, "SELECT LAST_INSERT_ID()").await;
+    let row = format!("SELECT n FROM app.replayed WHERE id = {reported}");
     assert_eq!(value(&mut plain, &row).await, "1");
 
     // Others have counted on meanwhile, and are committed.
@@ -123,7 +123,7 @@ pub async fn check_transactions_go_on(family: Family) {
     assert_eq!(count("prepared").await, "1,2");
     assert_eq!(count("leaves").await, "NULL");
     let id = value(&mut found, "/* sqluice: primary */ SELECT id FROM app.replayed WHERE who = 'plain'").await;
-    assert_eq!(id, told, "the row has the id that the client was told");
+    assert_eq!(id, reported, "the row has the id that the client was told");
     assert_eq!(value(&mut found, "/* sqluice: primary */ SELECT n FROM app.counted WHERE id = 1").await, "11");
     assert_eq!(replays(&front, "replayed").await, 4.0, "{}", front.log());
     assert_eq!(front.metrics().await.sum("sqluice_own_errors_total", &[]), 0.0);
@@ -172,7 +172,7 @@ const HOPELESS: &[Hopeless] = &[
 ];
 
 #[tokio::test]
-async fn a_transaction_that_cannot_go_on_is_rolled_back_and_its_client_told_why() {
+async fn a_transaction_that_cannot_go_on_is_rolled_back_and_its_client_reported_why() {
     let servers = failing(Family::MariaDb).await;
     table(
         *servers,
@@ -207,9 +207,18 @@ async fn a_transaction_that_cannot_go_on_is_rolled_back_and_its_client_told_why(
     for (hopeless, client) in HOPELESS.iter().zip(&mut clients) {
         let Hopeless { name, meets, why, .. } = hopeless;
         let failed = client.query(meets).await.expect_err(name);
-        let told = failed.server_error().unwrap_or_else(|| panic!("{name}: {failed}"));
-        assert_eq!((told.code, told.sqlstate.as_deref()), (1213, Some("40001")), "{name}: {}", told.message);
-        assert!(told.message.contains(why) && told.message.contains("rolled back"), "{name}: {}", told.message);
+        let reported = failed.server_error().unwrap_or_else(|| panic!("{name}: {failed}"));
+        assert_eq!(
+            (reported.code, reported.sqlstate.as_deref()),
+            (1213, Some("40001")),
+            "{name}: {}",
+            reported.message
+        );
+        assert!(
+            reported.message.contains(why) && reported.message.contains("rolled back"),
+            "{name}: {}",
+            reported.message
+        );
         // The session goes on.
         assert_eq!(value(client, "SELECT @@in_transaction").await, "0", "{name}");
         all(client, "BEGIN").await;
@@ -415,8 +424,8 @@ async fn in_front_of(server: &Server) -> Front {
 
 async fn sqlstate(client: &mut Client, sql: &str) -> (u16, String, String) {
     let failed = client.query(sql).await.unwrap_err();
-    let told = failed.server_error().unwrap_or_else(|| panic!("{sql}: {failed}"));
-    (told.code, told.sqlstate.clone().unwrap_or_default(), told.message.clone())
+    let reported = failed.server_error().unwrap_or_else(|| panic!("{sql}: {failed}"));
+    (reported.code, reported.sqlstate.clone().unwrap_or_default(), reported.message.clone())
 }
 
 #[tokio::test]

@@ -120,9 +120,10 @@ pub async fn check_matchers(family: Family) {
     assert_eq!(runs(&mut client, servers, "").await, "db2");
 
     let page = api(&front, "/api/v1/rules").await;
-    let told: Vec<&str> = page["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap()).collect();
+    let reported: Vec<&str> =
+        page["rules"].as_array().unwrap().iter().map(|rule| rule["name"].as_str().unwrap()).collect();
     let names = ["off", "writes", "digest", "regex", "text", "user", "schema", "listener", "elsewhere", "all"];
-    assert_eq!(told, names);
+    assert_eq!(reported, names);
     let of = |name: &str| page["rules"].as_array().unwrap().iter().find(|rule| rule["name"] == name).unwrap().clone();
     assert_eq!(of("off")["enabled"], false);
     assert_eq!((of("text")["hits"].as_u64(), of("elsewhere")["hits"].as_u64()), (Some(2), Some(0)));
@@ -302,10 +303,10 @@ async fn pins_and_hints_beat_rules_and_a_reload_changes_them_under_open_sessions
     }
     assert_eq!(hits(&front, "first").await, 10.0);
     // A mistake changes nothing.
-    let told = front.log().matches("old configuration stays").count();
+    let reported = front.log().matches("old configuration stays").count();
     front.reload(|setup| setup.more = rule("broken", &["digest_regex = '('", "route = \"replica\""]));
     until("the mistake to be told", async || {
-        (front.log().matches("old configuration stays").count() > told).then_some(())
+        (front.log().matches("old configuration stays").count() > reported).then_some(())
     })
     .await;
     assert!(front.log().contains("unclosed group"), "{}", front.log());

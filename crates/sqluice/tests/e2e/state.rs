@@ -43,8 +43,8 @@ async fn what_lives_on_one_connection_stays_there() {
         (other, result.unwrap_err().code())
     });
     assert_eq!(value(&mut client, "SELECT COUNT(*) FROM t").await, "2");
-    let (mut other, told) = blocked.await.unwrap();
-    assert_eq!(told, Some(1205));
+    let (mut other, reported) = blocked.await.unwrap();
+    assert_eq!(reported, Some(1205));
     all(&mut client, "UNLOCK TABLES").await;
     // XA.
     for text in ["XA START 'e2e'", "INSERT INTO t VALUES (3)", "XA END 'e2e'", "XA PREPARE 'e2e'"] {
@@ -214,7 +214,7 @@ async fn what_routines_do_to_the_session_is_kept() {
         let right = right.lines().last().unwrap_or_default().to_owned();
         let mut client = within(&front, "e2e_inside").await;
         all(&mut client, change).await;
-        let told = match client.query_one(question).await {
+        let reported = match client.query_one(question).await {
             Ok(result) => {
                 let text = |value: &Option<Vec<u8>>| {
                     value.as_deref().map_or("NULL".into(), |value| String::from_utf8_lossy(value).into_owned())
@@ -223,8 +223,8 @@ async fn what_routines_do_to_the_session_is_kept() {
             }
             Err(error) => error.to_string(),
         };
-        if told != right {
-            wrong.push(format!("{change}; {question}: {told}, not {right}"));
+        if reported != right {
+            wrong.push(format!("{change}; {question}: {reported}, not {right}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -252,8 +252,8 @@ async fn what_a_connection_counts_is_the_session_s_own() {
     let (front, _) = start(Family::MariaDb, "e2e_counts", "CREATE TABLE t (id INT PRIMARY KEY)").await;
     let (mut client, mut other) = (within(&front, "e2e_counts").await, within(&front, "e2e_counts").await);
     let questions = async |client: &mut Client| {
-        let told = client.query_one("SHOW STATUS LIKE 'Questions'").await.unwrap();
-        told.text(0, "Value").unwrap().parse::<u32>().unwrap()
+        let reported = client.query_one("SHOW STATUS LIKE 'Questions'").await.unwrap();
+        reported.text(0, "Value").unwrap().parse::<u32>().unwrap()
     };
     all(&mut client, "FLUSH STATUS").await;
     let before = questions(&mut client).await;

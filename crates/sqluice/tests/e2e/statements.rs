@@ -324,8 +324,8 @@ pub async fn check_core(family: Family) {
     });
     until("the kill to be felt", async || {
         // It may come before the statement, and once the sleeper has gone there is nobody to kill.
-        let told = client.query(format!("KILL QUERY {id}")).await.map_err(|error| error.code());
-        assert!(matches!(told, Ok(_) | Err(Some(1094))), "{told:?}");
+        let reported = client.query(format!("KILL QUERY {id}")).await.map_err(|error| error.code());
+        assert!(matches!(reported, Ok(_) | Err(Some(1094))), "{reported:?}");
         sleeping.is_finished().then_some(())
     })
     .await;

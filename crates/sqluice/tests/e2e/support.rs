@@ -54,6 +54,6 @@ pub async fn error(client: &mut Client, sql: &str) -> (u16, String) {
 
 /// The code and the message of an error packet.
 pub fn said(error: &QueryError) -> (u16, String) {
-    let told = error.server_error().unwrap_or_else(|| panic!("not an error packet: {error}"));
-    (told.code, told.message.clone())
+    let reported = error.server_error().unwrap_or_else(|| panic!("not an error packet: {error}"));
+    (reported.code, reported.message.clone())
 }

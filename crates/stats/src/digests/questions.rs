@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn the_hits_are_about_those_of_a_cache_and_rather_fewer() {
         for (statements, questions) in [(50_000, 1), (50_000, 20), (50_000, 400), (50_000, 3_000), (50_000, 50_000)] {
-            let (told, real) = (played(statements, questions).hits(), real(statements, questions));
-            for (told, real) in told.into_iter().zip(real) {
-                let (share, real_share) = (told as f64 / statements as f64, real as f64 / statements as f64);
-                assert!(share <= real_share + 0.05, "{questions} questions: {told}, really {real}");
+            let (reported, real) = (played(statements, questions).hits(), real(statements, questions));
+            for (reported, real) in reported.into_iter().zip(real) {
+                let (share, real_share) = (reported as f64 / statements as f64, real as f64 / statements as f64);
+                assert!(share <= real_share + 0.05, "{questions} questions: {reported}, really {real}");
                 // Windows are not the cache's: at worst half of what it asks for counts twice.
-                assert!(share >= 1.0 - 2.3 * (1.0 - real_share), "{questions} questions: {told}, really {real}");
+                assert!(share >= 1.0 - 2.3 * (1.0 - real_share), "{questions} questions: {reported}, really {real}");
             }
         }
     }

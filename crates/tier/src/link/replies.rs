@@ -47,15 +47,15 @@ impl Link<'_> {
         let is_done = reply.elements().get(1).and_then(RespReply::integer) == Some(1);
         let strange = || Trouble::Text("it answers a script as no script here does".into());
         match request {
-            Request::Tell(number) => self.told(number),
+            Request::Report(number) => self.reported(number),
             Request::Put => _ = self.shared.counts.puts.fetch_add(1, Ordering::Relaxed),
             Request::Leave => {}
             Request::Join(number) => {
                 self.clock = Clock::new(now.ok_or_else(strange)?, Instant::now());
                 self.beats = false;
                 if is_done {
-                    self.state.has_untold = false;
-                    self.told(number);
+                    self.state.has_unreported = false;
+                    self.reported(number);
                     self.joined(complained);
                 }
             }
@@ -73,16 +73,17 @@ impl Link<'_> {
             }
             Request::Ask(ask) => {
                 self.shared.latency_us.record(micros(since.elapsed()));
-                let told = self.told_by(&reply, now.ok_or_else(strange)?, ask.fields.len()).ok_or_else(strange)?;
+                let reported =
+                    self.reported_by(&reply, now.ok_or_else(strange)?, ask.fields.len()).ok_or_else(strange)?;
                 // The session may have gone on without the reply.
-                let _ = ask.reply.send(told);
+                let _ = ask.reply.send(reported);
             }
         }
         Ok(())
     }
 
-    fn told(&self, number: u64) {
-        self.shared.told.send_modify(|told| *told = number.max(*told));
+    fn reported(&self, number: u64) {
+        self.shared.reported.send_modify(|reported| *reported = number.max(*reported));
     }
 
     fn joined(&mut self, complained: &mut Option<String>) {
@@ -109,7 +110,7 @@ impl Link<'_> {
         self.state.members = members.into_iter().filter(|member| **member != *self.shared.member).collect();
     }
 
-    fn told_by(&self, reply: &RespReply, now_ms: u64, fields: usize) -> Option<TierReply> {
+    fn reported_by(&self, reply: &RespReply, now_ms: u64, fields: usize) -> Option<TierReply> {
         let counts = &self.shared.counts;
         let count = |count: &std::sync::atomic::AtomicU64| _ = count.fetch_add(1, Ordering::Relaxed);
         let [_, tags, rest @ ..] = reply.elements() else {

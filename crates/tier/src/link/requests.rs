@@ -18,19 +18,19 @@ impl Link<'_> {
     }
 
     /// Tells all that was gathered.
-    pub(super) fn tell(&mut self) {
-        let gathered = self.shared.tells.take();
+    pub(super) fn report(&mut self) {
+        let gathered = self.shared.reports.take();
         if gathered.is_empty() {
             return;
         }
-        self.shared.counts.tells.fetch_add(1, Ordering::Relaxed);
+        self.shared.counts.reports.fetch_add(1, Ordering::Relaxed);
         let key = self.tags_key.clone();
         if gathered.everything {
-            self.put(Request::Tell(gathered.number), &[b"DEL", &key]);
+            self.put(Request::Report(gathered.number), &[b"DEL", &key]);
         } else {
             let words: Vec<&[u8]> =
                 [b"HDEL", &*key].into_iter().chain(gathered.fields.iter().map(|field| &**field)).collect();
-            self.put(Request::Tell(gathered.number), &words);
+            self.put(Request::Report(gathered.number), &words);
         }
     }
 
@@ -44,7 +44,7 @@ impl Link<'_> {
 
     pub(super) fn beat(&mut self, now: Instant) {
         let until = self.promise(now);
-        self.tell();
+        self.report();
         let (script, keys) = (self.server.beat.clone(), self.keys());
         let forget = self.shared.settings.forget.as_millis().to_string();
         let name = self.shared.settings.name.clone().unwrap_or_default();
@@ -69,10 +69,10 @@ impl Link<'_> {
 
     pub(super) fn join(&mut self, now: Instant) {
         let until = self.promise(now);
-        let gathered = self.shared.tells.take();
-        let all_end = self.state.has_untold || !gathered.is_empty();
+        let gathered = self.shared.reports.take();
+        let all_end = self.state.has_unreported || !gathered.is_empty();
         // Until it is done it may have to be done again.
-        self.state.has_untold = all_end;
+        self.state.has_unreported = all_end;
         let (script, keys, known) = (self.server.join.clone(), self.keys(), self.state.members.clone());
         let shared = self.shared;
         let all_end: &[u8] = if all_end { b"1" } else { b"0" };
@@ -85,7 +85,7 @@ impl Link<'_> {
     }
 
     pub(super) fn leave(&mut self) {
-        self.tell();
+        self.report();
         let (key, member) = (self.members_key.clone(), self.shared.member.clone());
         self.put(Request::Leave, &[b"ZREM", &key, &member]);
     }

@@ -51,8 +51,8 @@ impl LogPosition {
         if end != 0 && (flags & ARTIFICIAL == 0 || code == HEARTBEAT) {
             // Offsets are sent in 32 bits: a file with one huge transaction may have more.
             let high = self.end & !u64::from(u32::MAX);
-            let told = high | u64::from(end);
-            self.end = if told < self.end { told + (1 << 32) } else { told };
+            let reported = high | u64::from(end);
+            self.end = if reported < self.end { reported + (1 << 32) } else { reported };
         }
     }
 }

@@ -342,7 +342,7 @@ fn a_cut_login_is_an_error_except_where_whole_fields_may_be_left_out() {
 }
 
 #[test]
-fn clients_of_former_times_are_told_so() {
+fn clients_of_former_times_are_reported_so() {
     let mut old = response();
     old.capabilities.remove(Capabilities::PROTOCOL_41);
     let mut payload = Vec::new();

@@ -22,13 +22,13 @@ pub(in super::super) const TIER_PUTS: Metric = metric(
     &["outcome"],
     "Results sent to the shared cache (kept), or dropped because too many waited (dropped).",
 );
-pub(in super::super) const TIER_TELLS: Metric = metric(
+pub(in super::super) const TIER_REPORTS: Metric = metric(
     "sqluice_cache_tier_notices_total",
     MetricKind::Counter,
     &[],
     "Commands that reported writes to the shared cache; one reports all writes that came together.",
 );
-pub(in super::super) const TIER_UNTOLD: Metric = metric(
+pub(in super::super) const TIER_UNREPORTED: Metric = metric(
     "sqluice_cache_tier_notices_dropped_total",
     MetricKind::Counter,
     &[],

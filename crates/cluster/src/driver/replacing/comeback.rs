@@ -189,7 +189,7 @@ fn a_receiver_that_was_left_stopped_is_started_at_once_when_its_source_is_gone()
 }
 
 #[test]
-fn rows_without_their_statements_are_told_where_failover_is_automatic() {
+fn rows_without_their_statements_are_reported_where_failover_is_automatic() {
     for (mode, wanted) in [(Mode::Auto, vec!["statements_unlogged"]), (Mode::Advise, vec![])] {
         let mut script = cluster(Failover { mode, ..AUTO }, 3);
         let mut facts = replica(3, 10);
@@ -202,7 +202,7 @@ fn rows_without_their_statements_are_told_where_failover_is_automatic() {
 }
 
 #[test]
-fn a_primary_that_runs_no_events_is_told_when_another_server_would() {
+fn a_primary_that_runs_no_events_is_reported_when_another_server_would() {
     for (events, scheduler, wanted) in [
         (true, Some(false), vec!["events_stopped"]),
         (true, Some(true), vec![]),

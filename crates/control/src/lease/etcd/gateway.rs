@@ -153,12 +153,12 @@ impl Gateway {
 fn judge(status: StatusCode, body: &[u8]) -> Result<Value, Tried> {
     let page: Option<Value> = serde_json::from_slice(body).ok();
     // An error in the middle of a stream comes with a good status.
-    let told = |page: &Value| {
+    let reported = |page: &Value| {
         let error = page.get("error").or_else(|| page["result"].get("error"))?;
         let words = error.as_str().or_else(|| error["message"].as_str()).unwrap_or("something unknown");
         Some(words.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect::<String>())
     };
-    let error = page.as_ref().and_then(told);
+    let error = page.as_ref().and_then(reported);
     match (status, page, error) {
         (StatusCode::OK, Some(page), None) => Ok(page),
         (StatusCode::OK, None, _) => Err(Tried::Elsewhere("it says something that is not JSON".into())),

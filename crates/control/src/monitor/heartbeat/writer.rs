@@ -37,7 +37,7 @@ pub(crate) struct Writer {
     /// The receiver of reports that writes fail, and that they succeed again.
     pub(crate) results: mpsc::Sender<Probed>,
     /// Their failure was reported.
-    pub(crate) told_not_written: bool,
+    pub(crate) reported_not_written: bool,
 }
 
 /// Why writing stopped.
@@ -57,7 +57,7 @@ impl Writer {
             return;
         }
         // The same complaint is reported once until something works again.
-        let mut told = String::new();
+        let mut reported = String::new();
         let mut before = None;
         loop {
             let Some(primary) = self.primary.borrow_and_update().clone() else {
@@ -70,7 +70,7 @@ impl Writer {
             if before.replace(primary.id) != Some(primary.id) {
                 self.log.borrow_mut().writes.clear();
             }
-            let stop = self.serve(&primary, &mut told).await;
+            let stop = self.serve(&primary, &mut reported).await;
             let (wait, complaint) = match stop {
                 Stop::Moved => continue,
                 Stop::Denied(words) => (DENIED_RETRY, Some(words)),
@@ -78,9 +78,9 @@ impl Writer {
             };
             if let Some(words) = complaint {
                 self.status.figures().heartbeat_failures += 1;
-                if told != words {
+                if reported != words {
                     self.complain(&primary.name, &words);
-                    told = words;
+                    reported = words;
                 }
             }
             tokio::select! {
@@ -102,7 +102,7 @@ impl Writer {
         }
     }
 
-    async fn serve(&mut self, primary: &Primary, told: &mut String) -> Stop {
+    async fn serve(&mut self, primary: &Primary, reported: &mut String) -> Stop {
         let limits = Limits { reply_bytes_max: 1 << 20, timeout: HANGS_MAX };
         let mut client = match primary.access.open(self.timeout, limits).await {
             Ok(client) => client,
@@ -114,7 +114,8 @@ impl Writer {
             format.and_then(|row| Some(row.scalar()?.eq_ignore_ascii_case("statement"))).unwrap_or(false);
         loop {
             let at_us = self.clock.now_us();
-            let Some(written) = self.write_patiently(primary, &mut client, (at_us, by_statement), told).await else {
+            let Some(written) = self.write_patiently(primary, &mut client, (at_us, by_statement), reported).await
+            else {
                 return Stop::Moved;
             };
             if let Err(error) = written {
@@ -128,9 +129,9 @@ impl Writer {
                     _ => Stop::Failed(Some(error.to_string())),
                 };
             }
-            if !told.is_empty() {
+            if !reported.is_empty() {
                 tracing::info!(cluster = &*self.cluster, server = &*primary.name, "the heartbeat is written again");
-                told.clear();
+                reported.clear();
             }
             self.tell(primary.id, None).await;
             self.log.borrow_mut().wrote(at_us);
@@ -150,7 +151,7 @@ impl Writer {
         primary: &Primary,
         client: &mut Client,
         (at_us, by_statement): (u64, bool),
-        told: &mut String,
+        reported: &mut String,
     ) -> Option<Result<(), QueryError>> {
         let (id, heartbeat_row) = (client.greeting().connection_id, self.heartbeat_row.clone());
         let mut write = std::pin::pin!(heartbeat_row.write_to(client, at_us, by_statement));
@@ -171,9 +172,9 @@ impl Writer {
                 return Some(Err(QueryError::Timeout(self.timeout)));
             };
             self.status.figures().heartbeat_failures += 1;
-            if *told != *seen.text {
+            if *reported != *seen.text {
                 self.complain(&primary.name, &seen.text);
-                *told = seen.text.to_string();
+                *reported = seen.text.to_string();
             }
             self.tell(primary.id, Some(seen)).await;
             wait = self.interval;
@@ -186,10 +187,10 @@ impl Writer {
 
     /// Tells that a write failed, and once that they are done again.
     async fn tell(&mut self, id: ServerId, failed: Option<NotWritten>) {
-        if failed.is_none() && !self.told_not_written {
+        if failed.is_none() && !self.reported_not_written {
             return;
         }
-        self.told_not_written = failed.is_some();
+        self.reported_not_written = failed.is_some();
         let seen = failed.map_or(ObservationKind::Written, ObservationKind::NotWritten);
         // No receiver is left when the cluster is watched no more.
         let _ =

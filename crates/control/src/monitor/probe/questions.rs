@@ -14,10 +14,10 @@ use super::{Kept, PositionReport, Prober, REPLY_BYTES_MAX};
 impl Prober {
     /// A replica of MySQL does not tell whether it still hears its source.
     fn miss_heartbeats(&self, error: Option<&QueryError>) {
-        if self.told_of_heartbeats.get() || !self.asks_twice {
+        if self.reported_heartbeats.get() || !self.asks_twice {
             return;
         }
-        self.told_of_heartbeats.set(true);
+        self.reported_heartbeats.set(true);
         let why = error.map_or_else(|| "performance_schema is off there".to_owned(), ToString::to_string);
         tracing::warn!(
             cluster = &*self.cluster,
@@ -85,14 +85,14 @@ impl Prober {
             && !dialect.mariadb
             && !channels.is_empty()
         {
-            let told = client.query_one(channel_life::LIFE).await;
-            if let Err(error) = &told
+            let reported = client.query_one(channel_life::LIFE).await;
+            if let Err(error) = &reported
                 && error.server_error().is_none()
             {
                 return Err(query_failure(error));
             }
-            if !channel_life::add_life(channels, &status, told.as_ref().ok()) {
-                self.miss_heartbeats(told.err().as_ref());
+            if !channel_life::add_life(channels, &status, reported.as_ref().ok()) {
+                self.miss_heartbeats(reported.err().as_ref());
             }
         }
         Ok(replication)
@@ -102,20 +102,20 @@ impl Prober {
     /// MySQL the state of its channels. Failing that, a probe takes the channels as they were; a step fails.
     async fn go_on(&self, dialect: Dialect, facts: &mut Facts, late: Failure, step: bool) -> Result<(), Failure> {
         facts.replication = late::outdated(self.channels.borrow().as_deref(), &late.text);
-        let (limit, mut told) = (late::share(self.timeout), false);
+        let (limit, mut reported) = (late::share(self.timeout), false);
         let asked = async {
             let limits = Limits { reply_bytes_max: REPLY_BYTES_MAX, timeout: limit / 2 };
             let mut client = self.access.open(limit / 2, limits).await?;
             self.add_lag(&mut client, dialect, facts).await?;
             if let Some(channels) = self.late_channels(&mut client, dialect).await? {
-                told = true;
+                reported = true;
                 self.channels.replace(Some(channels.clone()));
                 facts.replication = Replication::Channels(channels);
             }
             self.add_details(&mut client, dialect, facts).await
         };
         let complete = tokio::time::timeout(limit, asked).await.is_ok_and(|asked| asked.is_ok());
-        if step && !(told && complete) {
+        if step && !(reported && complete) {
             return Err(late);
         }
         Ok(())
@@ -137,7 +137,7 @@ impl Prober {
     }
 
     async fn add_details(&self, client: &mut Client, dialect: Dialect, facts: &mut Facts) -> Result<(), Failure> {
-        let filters = self.filters.told.borrow().clone();
+        let filters = self.filters.reported.borrow().clone();
         facts.details = read_details(client, dialect, filters).await?;
         if self.in_group(dialect) {
             facts.details.group_replication = read_group(client, &facts.details.server_uuid).await?;

@@ -3,14 +3,14 @@
 use super::*;
 
 #[test]
-fn what_cannot_be_done_with_events_is_told_and_a_server_stays_read_only() {
+fn what_cannot_be_done_with_events_is_reported_and_a_server_stays_read_only() {
     for family in families() {
         let cluster = cluster(family);
-        run(told(cluster.primary()));
+        run(reported(cluster.primary()));
     }
 }
 
-async fn told(server: &Server) {
+async fn reported(server: &Server) {
     let (app, user) = (lab::APP_USER, lab::MONITOR_USER);
     let error = |done: Result<(), Failed>| done.unwrap_err().text;
     let enabled = || server.sql("SELECT COUNT(*) FROM information_schema.EVENTS WHERE STATUS = 'ENABLED'").unwrap();

@@ -1,7 +1,7 @@
 //! The result cache's shared tier: where answers that other processes have read are found, and where they hear of what was written here.
 //!
 //! The promise of [`tier`] requires three things of a session. It reports its writes to the tier before its client hears of
-//! them, and only then ends answers here for the last time ([`Session::tell_tier`]). It reads the results that it puts there
+//! them, and only then ends answers here for the last time ([`Session::report_to_tier`]). It reads the results that it puts there
 //! on the primary, which alone has the writes through other processes. And it looks up tables in a catalogue that was read
 //! behind all definitions that were reported to the tier.
 
@@ -81,15 +81,15 @@ impl Session {
     }
 
     /// Tells the tier what was written, before the client hears of it.
-    pub(in crate::session) async fn tell_tier(&self, written: WrittenRows, defines: bool) {
+    pub(in crate::session) async fn report_to_tier(&self, written: WrittenRows, defines: bool) {
         let Some(tier) = self.env.worker.shared.tier.clone() else { return };
         let cluster = &self.here.cluster.shared;
         match &written.tables {
-            _ if defines => tier.tell(&cluster.name, tier::TierWrite::Definition).await,
-            TableScope::Any => tier.tell(&cluster.name, tier::TierWrite::Anything).await,
+            _ if defines => tier.report(&cluster.name, tier::TierWrite::Definition).await,
+            TableScope::Any => tier.report(&cluster.name, tier::TierWrite::Anything).await,
             TableScope::Tables(keys) => {
                 let tables: Vec<u64> = keys.iter().map(|key| key.0).collect();
-                tier.tell(&cluster.name, tier::TierWrite::Tables(&tables)).await;
+                tier.report(&cluster.name, tier::TierWrite::Tables(&tables)).await;
             }
         }
         // Results that others have taken from the tier meanwhile may be older.
@@ -99,9 +99,9 @@ impl Session {
     }
 
     /// A statement failed with an unknown effect: the tier gets a report of that.
-    pub(in crate::session) async fn tell_tier_all(&self, query: &Query<'_>) {
+    pub(in crate::session) async fn report_all_to_tier(&self, query: &Query<'_>) {
         if self.env.worker.shared.tier.is_some() && may_write(query) {
-            Box::pin(self.tell_tier(WrittenRows::all(TableScope::Any), false)).await;
+            Box::pin(self.report_to_tier(WrittenRows::all(TableScope::Any), false)).await;
         }
     }
 }

@@ -181,7 +181,7 @@ impl Session {
 
     /// The writes end the life of results that were read before them: at the end of the transaction, before the client hears
     /// of that. Gives the writes that the shared tier must hear of, if there is one.
-    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, told: WriteFacts) -> Option<WrittenRows> {
+    pub(in crate::session) fn end_answers(&mut self, query: &Query<'_>, reported: WriteFacts) -> Option<WrittenRows> {
         if self.here.cluster.shared.epochs.get().is_none() {
             // Nobody has ever kept an answer, and who keeps the first one reads what is written by now; what is open may be
             // committed behind that.
@@ -191,7 +191,7 @@ impl Session {
         }
         if may_write(query) {
             // Behind the reply: what a definition has changed while the statement ran is known, or known to be unknown.
-            let written = self.written_by(query, told);
+            let written = self.written_by(query, reported);
             self.here.written_for_cache = Some(match &self.here.written_for_cache {
                 Some(before) => before.and(&written),
                 None => written,

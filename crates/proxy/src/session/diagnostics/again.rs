@@ -45,8 +45,8 @@ impl Belief {
         let [_, Some(code), Some(message)] = &row[..] else { return None };
         let code: u16 = std::str::from_utf8(code).ok()?.parse().ok().filter(|code| *code > 0)?;
         let message = String::from_utf8_lossy(message).into_owned();
-        let told = self.past.error.as_ref().filter(|error| error.code == code && error.message == message);
-        let state = match told {
+        let reported = self.past.error.as_ref().filter(|error| error.code == code && error.message == message);
+        let state = match reported {
             _ if !is_error(row) => *b"01000",
             Some(error) => error.sqlstate,
             None => sqlstate::sqlstate(code, self.is_mariadb()),

@@ -124,9 +124,9 @@ impl Session {
             let mut values = row.into_iter().skip(1);
             let code = String::from_utf8(values.next()??).ok()?.parse().ok()?;
             let message = String::from_utf8(values.next()??).ok()?;
-            let told = of_error.filter(|(of, text, _)| *of == code && *text == message).map(|(.., state)| state);
+            let reported = of_error.filter(|(of, text, _)| *of == code && *text == message).map(|(.., state)| state);
             let known = || (!past.signals).then(|| sqlstate::sqlstate(code, self.belief.is_mariadb()));
-            Some(Condition { state: told.or_else(known), code, message })
+            Some(Condition { state: reported.or_else(known), code, message })
         };
         rows.into_iter().map(condition).collect()
     }
@@ -204,7 +204,7 @@ pub(in crate::session) fn may_signal(statement: &Statement, request: &Request, o
     let says_so = || memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"signal").is_some();
     statement.asks.contains(Asks::STORED_FUNCTIONS)
         || matches!(statement.kind, Call | Compound | Diagnostics | PreparedText | Unknown)
-        || statement.parts > 1 && (statement.effects.iter().any(super::untold::is_hidden) || says_so())
+        || statement.parts > 1 && (statement.effects.iter().any(super::unreported::is_hidden) || says_so())
 }
 
 /// The kept reply to SHOW WARNINGS with those of its rows that are to be shown.

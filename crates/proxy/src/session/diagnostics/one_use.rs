@@ -74,7 +74,7 @@ pub(in crate::session) struct Unsure {
 /// Whether a transaction that the statement begins may leave its access mode in MySQL's tracker.
 fn may_leave_access_mode(statement: &Statement) -> bool {
     let begins = matches!(statement.transaction, Some(TransactionStep::Begin { read_only: Some(_), .. }));
-    begins || statement.parts > 1 || statement.effects.iter().any(super::untold::is_hidden)
+    begins || statement.parts > 1 || statement.effects.iter().any(super::unreported::is_hidden)
 }
 
 impl Session {
@@ -134,10 +134,10 @@ impl Belief {
             Effect::Variable { name, value } if name == "insert_id" => Some(value),
             _ => None,
         });
-        let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == "insert_id");
+        let reported = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == "insert_id");
         // A part of a text that failed, and a routine, may have set it.
         let may_be_set = sets.is_some() && (outcome.error.is_none() || statement.parts > 1);
-        if may_be_set || outcome.changes.iter().any(told) {
+        if may_be_set || outcome.changes.iter().any(reported) {
             self.pins.one_use(OneUse::InsertId, true);
             let is_number = |value: &Value| matches!(value, Value::Literal(text) if text.bytes().any(|byte| (b'1'..=b'9').contains(&byte)));
             let is_sure = sets.is_some_and(is_number);
@@ -229,19 +229,19 @@ impl Belief {
         if may_leave_access_mode(statement) && !self.tells(&held.lease) {
             held.lease.origin.access_mode_left = !held.lease.origin.mariadb;
         }
-        let untold = outcome.error.is_some() || outcome.ended_by_eof;
-        let told = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
+        let unreported = outcome.error.is_some() || outcome.ended_by_eof;
+        let reported = || outcome.changes.iter().any(|change| matches!(change, StateChange::Characteristics(_)));
         let announces = |effect: &Effect| matches!(effect, Effect::TransactionCharacteristics { session: false, .. });
-        if untold && (self.pins.awaits_use(OneUse::Characteristics) || self.may_announce(statement)) {
+        if unreported && (self.pins.awaits_use(OneUse::Characteristics) || self.may_announce(statement)) {
             self.past.unsure.characteristics = true;
-        } else if statement.effects.iter().any(announces) && !told() {
+        } else if statement.effects.iter().any(announces) && !reported() {
             // The server tells a second, equal announcement only once.
             self.past.unsure.characteristics = true;
         }
         let sets = |wanted: &str| {
             let is = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == wanted);
-            let told = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == wanted);
-            statement.effects.iter().any(is) || outcome.changes.iter().any(told)
+            let reported = |change: &StateChange| matches!(change, StateChange::Variable(name, _) if name == wanted);
+            statement.effects.iter().any(is) || outcome.changes.iter().any(reported)
         };
         if (!statement.effects.is_empty() || !outcome.changes.is_empty()) && sets(TRANSACTION_INFO) {
             held.lease.origin.tells_characteristics = false;

@@ -275,7 +275,7 @@ fn with_added(before: Option<Vec<u8>>, shown: Vec<u8>, capabilities: Capabilitie
 fn may_show(statement: &sql::Statement) -> bool {
     statement.kind == Kind::PreparedText
         || statement.asks.contains(Asks::STORED_FUNCTIONS)
-        || statement.effects.iter().any(super::untold::is_hidden)
+        || statement.effects.iter().any(super::unreported::is_hidden)
 }
 
 /// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).

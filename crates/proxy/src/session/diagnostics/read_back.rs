@@ -121,7 +121,9 @@ impl Session {
                 held.lease.origin.insert_id = id;
                 match (self.belief.past.doubt.take(), id) {
                     (Some(Doubt::Any), Some(id)) => self.belief.past.insert_id = id,
-                    (Some(Doubt::Given(told)), Some(id)) if id == told || known.is_some_and(|known| known != id) => {
+                    (Some(Doubt::Given(reported)), Some(id))
+                        if id == reported || known.is_some_and(|known| known != id) =>
+                    {
                         self.belief.past.insert_id = id;
                     }
                     (Some(Doubt::Made), Some(id)) if known.is_some_and(|known| known != id) => {

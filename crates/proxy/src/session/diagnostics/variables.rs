@@ -98,14 +98,14 @@ impl Session {
             self.keep_opaque();
             return true;
         }
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         match self.env.ask_variables(held, &names).await {
-            Ok(Some(row)) => told.extend(names.iter().zip(row)),
+            Ok(Some(row)) => reported.extend(names.iter().zip(row)),
             // A global one is among them: its SET was refused, and the session has no value of its own.
             Ok(None) => {
                 for name in &names {
                     match self.env.ask_variables(held, std::slice::from_ref(name)).await {
-                        Ok(row) => told.extend(std::iter::once(name).zip(row.unwrap_or_default())),
+                        Ok(row) => reported.extend(std::iter::once(name).zip(row.unwrap_or_default())),
                         Err(_) => return false,
                     }
                 }
@@ -114,12 +114,12 @@ impl Session {
         }
         let plain =
             |value: &[u8]| value.len() <= VALUE_BYTES_MAX && value.iter().all(|byte| (b' '..=b'~').contains(byte));
-        if !told.iter().filter_map(|(_, value)| value.as_deref()).all(plain) {
+        if !reported.iter().filter_map(|(_, value)| value.as_deref()).all(plain) {
             self.keep_opaque();
             return true;
         }
         let state = Arc::make_mut(&mut self.belief.state);
-        for (name, value) in told {
+        for (name, value) in reported {
             let value = String::from_utf8_lossy(value.as_deref().unwrap_or_default());
             if !is_tracking_variable(name) {
                 state.set_variable(name, &value);

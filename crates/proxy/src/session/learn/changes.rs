@@ -6,7 +6,7 @@ use sql::{Access, Effect, Why};
 use wire::command::Command;
 
 use crate::session::belief::Belief;
-use crate::session::diagnostics::untold::is_hidden;
+use crate::session::diagnostics::unreported::is_hidden;
 use crate::session::diagnostics::variables::{self, REPORTS};
 use crate::session::query::Query;
 use crate::session::relay::{Outcome, StateChange};

@@ -30,7 +30,7 @@ impl Session {
             return;
         }
         let tracked = |name: &str| {
-            outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(told, _) if told == name))
+            outcome.changes.iter().any(|change| matches!(change, StateChange::Variable(set, _) if set == name))
         };
         let schema = self.belief.state.schema().map(str::to_owned);
         if !succeeded {

@@ -32,8 +32,8 @@ impl OngoingLogin {
             return Ok(());
         }
         match announce::read(&mut self.stream).await {
-            Ok(First::Header(told)) => {
-                self.believe(told);
+            Ok(First::Header(reported)) => {
+                self.believe(reported);
                 Ok(())
             }
             Ok(First::Other(_)) => Err(self.refuse_header(0, "a PROXY header is required from").await),
@@ -49,8 +49,8 @@ impl OngoingLogin {
         let mut may_come = true;
         loop {
             let bytes = match announce::read(&mut self.stream).await {
-                Ok(First::Header(told)) if may_come && self.is_trusted() => {
-                    self.believe(told);
+                Ok(First::Header(reported)) if may_come && self.is_trusted() => {
+                    self.believe(reported);
                     may_come = false;
                     continue;
                 }
@@ -64,8 +64,8 @@ impl OngoingLogin {
         }
     }
 
-    fn believe(&self, told: HeaderContent) {
-        if let HeaderContent::Client { source, .. } = told {
+    fn believe(&self, reported: HeaderContent) {
+        if let HeaderContent::Client { source, .. } = reported {
             // There is one header at most, so nothing is there yet.
             let _ = self.handle.proxied_from.set(source);
         }

@@ -251,26 +251,26 @@ impl Renumber {
     fn status_row(&self, payload: &[u8], rest: &[u8]) -> Result<Row, Malformed> {
         let Some(status) = Reader::new(rest).text_value("status")? else { return Ok(Row::Same) };
         let mut row = payload[..payload.len() - rest.len()].to_vec();
-        row.put_lenenc_bytes(&self.told(status));
+        row.put_lenenc_bytes(&self.reported(status));
         Ok(Row::Changed(row))
     }
 
     /// A text in which `thread id 17` is the session's id.
-    fn told(&self, text: &[u8]) -> Vec<u8> {
-        let mut told = Vec::with_capacity(text.len());
+    fn reported(&self, text: &[u8]) -> Vec<u8> {
+        let mut reported = Vec::with_capacity(text.len());
         let mut copied = 0;
         for at in memchr::memmem::find_iter(text, b"thread id ") {
             let start = at + b"thread id ".len();
             let digits = text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
             let id = std::str::from_utf8(&text[start..start + digits]).ok().and_then(|digits| digits.parse().ok());
             if let Some(session) = id.and_then(|id: u64| self.shown.in_use.get(&id)) {
-                told.extend_from_slice(&text[copied..start]);
-                told.extend_from_slice(session.id.to_string().as_bytes());
+                reported.extend_from_slice(&text[copied..start]);
+                reported.extend_from_slice(session.id.to_string().as_bytes());
                 copied = start + digits;
             }
         }
-        told.extend_from_slice(&text[copied..]);
-        told
+        reported.extend_from_slice(&text[copied..]);
+        reported
     }
 
     /// A row of a prepared statement, as clients know it.
@@ -347,8 +347,8 @@ mod tests {
         let mut status = Renumber::of(Shown { in_use, ..Shown::default() }, "app".into());
         let rows = [&b"\x03"[..], b"a", b"b", b"c", b"\x06InnoDB\x00\x22MySQL thread id 7, OS thread id 77"];
         assert!(status.take(&packets(&rows)));
-        let told = format!("\x06InnoDB\x00\x2bMySQL thread id {}, OS thread id 77", busy.id);
-        assert_eq!(status.give(true), packets(&[rows[0], rows[1], rows[2], rows[3], told.as_bytes()]));
+        let reported = format!("\x06InnoDB\x00\x2bMySQL thread id {}, OS thread id 77", busy.id);
+        assert_eq!(status.give(true), packets(&[rows[0], rows[1], rows[2], rows[3], reported.as_bytes()]));
         let mut variables = Renumber::of_variables(7, 1_073_741_830, Some(4096));
         let limit = b"\x12max_allowed_packet\x0816777216";
         let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017", limit];

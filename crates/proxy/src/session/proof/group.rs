@@ -133,13 +133,14 @@ impl View {
         let first = |row: &Vec<Option<Vec<u8>>>| Some(String::from_utf8_lossy(row.first()?.as_ref()?).into_owned());
         let status_of = |name: &str| {
             let mut rows = 0..status.rows.len();
-            let row = rows.find(|row| status.text(*row, "Variable_name").is_some_and(|told| told == name))?;
+            let row = rows.find(|row| status.text(*row, "Variable_name").is_some_and(|reported| reported == name))?;
             status.text(row, "Value")
         };
         Ok(View {
             members: members.rows.iter().filter_map(first).collect(),
             own: status_of("wsrep_gcomm_uuid").unwrap_or_default().into_owned(),
-            is_primary: status_of("wsrep_cluster_status").is_some_and(|told| told.eq_ignore_ascii_case("primary")),
+            is_primary: status_of("wsrep_cluster_status")
+                .is_some_and(|reported| reported.eq_ignore_ascii_case("primary")),
         })
     }
 

@@ -29,9 +29,11 @@ impl Prover<'_> {
         let wrong = |given| Err(self.denied(user, Some(Denial::WrongPassword), given));
         match (proof, judge) {
             // Checked against this very password; or another one, which may be newer.
-            (Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) | Proof::Signature, Judge::Known(known)) => Ok(known),
-            (Proof::Empty, Judge::Known(known)) if known.cleartext() == Some(&[]) => Ok(known),
-            (Proof::Password(given), Judge::Known(known)) => {
+            (Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) | Proof::Signature, Judge::OwnValue(known)) => {
+                Ok(known)
+            }
+            (Proof::Empty, Judge::OwnValue(known)) if known.cleartext() == Some(&[]) => Ok(known),
+            (Proof::Password(given), Judge::OwnValue(known)) => {
                 match known.cleartext().is_some_and(|known| wire::auth::equal(&given, known)) {
                     true => Ok(known),
                     false => self.newer_password(user, &given).await,

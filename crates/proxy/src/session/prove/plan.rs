@@ -28,7 +28,7 @@ pub enum Judge {
     /// The method itself: nothing more is known than the hash that it was given.
     Method,
     /// This password is the right one.
-    Known(Arc<Credential>),
+    OwnValue(Arc<Credential>),
     /// One of these must fit, else a server is asked if `server`.
     Account { verifiers: Vec<Verifier>, server: bool },
     /// A server.
@@ -203,7 +203,7 @@ impl Prover<'_> {
                 Method::CachingSha2 { remembered: Some(stage2), rsa: self.rsa_key(asked.channel).await }
             }
         };
-        Ok(Plan { method, judge: Judge::Known(known), account })
+        Ok(Plan { method, judge: Judge::OwnValue(known), account })
     }
 
     /// How a password that is not known here is asked for; `None` if it cannot be.

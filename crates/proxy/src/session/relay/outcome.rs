@@ -305,7 +305,7 @@ pub(in crate::session) fn changes_of(ok: &Ok<'_>, changes: &mut Vec<StateChange>
                 StateChange::Schema { name: text(name), more: ok.status.contains(Status::MORE_RESULTS) }
             }
             Change::State => StateChange::Some,
-            Change::TransactionCharacteristics(told) => StateChange::Characteristics(text(told)),
+            Change::TransactionCharacteristics(reported) => StateChange::Characteristics(text(reported)),
             _ => continue,
         });
     }

@@ -90,9 +90,9 @@ impl Relay<'_> {
         self.put_run(run, bytes);
         let header = if rows.is_some() { reply::EOF } else { reply::OK };
         // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
-        let told = self.tracking.told_with(ok);
-        let is_whole = told.is_empty() && warnings == ok.warnings;
-        let ok = Ok { session_state: &told, warnings, ..*ok };
+        let reported = self.tracking.reported_with(ok);
+        let is_whole = reported.is_empty() && warnings == ok.warnings;
+        let ok = Ok { session_state: &reported, warnings, ..*ok };
         let capabilities = self.client.capabilities;
         match &mut self.outcome.taps.copy {
             Some(copied) if is_whole => copied.take_packet(sequence, |out| ok.write(out, header, capabilities)),
@@ -106,20 +106,20 @@ impl Relay<'_> {
     /// An EOF packet; gives whether the client gets another one in its place, which is put then.
     fn eof_packet(&mut self, sequence: u8, eof: Eof, rows: u64, run: &mut Span, bytes: &[u8]) -> bool {
         self.outcome.learn_end(eof, rows);
-        let mut told = Eof { warnings: self.warnings.unwrap_or(eof.warnings), ..eof };
+        let mut reported = Eof { warnings: self.warnings.unwrap_or(eof.warnings), ..eof };
         if eof.status.contains(Status::SESSION_STATE_CHANGED) && !self.hearing.as_ref().is_some_and(Hearing::is_of_any)
         {
             // It is about all that Sqluice tracks; this framing has no room to tell what it is.
-            told.status -= Status::SESSION_STATE_CHANGED;
+            reported.status -= Status::SESSION_STATE_CHANGED;
         }
-        if told == eof {
+        if reported == eof {
             return false;
         }
         self.put_run(run, bytes);
         if let Some(copied) = &mut self.outcome.taps.copy {
-            copied.take_packet(sequence, |out| told.write(out));
+            copied.take_packet(sequence, |out| reported.write(out));
         }
-        self.client.put_packet(sequence, |out| told.write(out));
+        self.client.put_packet(sequence, |out| reported.write(out));
         true
     }
 

@@ -38,13 +38,13 @@ impl Late {
     }
 
     /// Whether they come with an OK that has these of its own.
-    pub(super) fn come_with(&self, told: &[u8]) -> bool {
-        self.with_any || !told.is_empty()
+    pub(super) fn come_with(&self, reported: &[u8]) -> bool {
+        self.with_any || !reported.is_empty()
     }
 
     /// All reports of an OK that has these of its own.
-    pub(super) fn with(self, told: &[u8]) -> Vec<u8> {
-        merged(&self.reports, told)
+    pub(super) fn with(self, reported: &[u8]) -> Vec<u8> {
+        merged(&self.reports, reported)
     }
 }
 

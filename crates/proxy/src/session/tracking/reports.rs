@@ -47,14 +47,14 @@ impl Explicit {
 impl ClientTracking {
     /// The reports in the OK packet of a login into this schema, encoded.
     pub fn beginning(&self, schema: Option<&str>) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         if let Some(schema) = schema.filter(|_| self.schema) {
             let mut data = Vec::new();
             data.put_lenenc_bytes(schema.as_bytes());
-            told.push(1);
-            told.put_lenenc_bytes(&data);
+            reported.push(1);
+            reported.put_lenenc_bytes(&data);
         }
-        told
+        reported
     }
 
     /// The reports of an OK packet that answers a question of Sqluice's, but for that about the variable that the question sets: the
@@ -80,12 +80,12 @@ impl ClientTracking {
     }
 
     /// The reports that come with an OK packet to the client, encoded.
-    pub fn told_with(&self, ok: &Ok<'_>) -> Vec<u8> {
-        let told = self.filter(ok);
-        let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&told)) else { return told };
+    pub fn reported_with(&self, ok: &Ok<'_>) -> Vec<u8> {
+        let reported = self.filter(ok);
+        let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&reported)) else { return reported };
         // MySQL does not report a transaction that has ended before it was reported.
         let is_as_before = late.explicit_before == Some(self.explicit.get());
-        let all = late.with(&told);
+        let all = late.with(&reported);
         match self.transactions {
             Some(Transactions::Explicit) if is_as_before => late::without_transaction(&all),
             _ => all,
@@ -99,7 +99,7 @@ impl ClientTracking {
 
     /// The session changes of an OK packet that the client wants to hear, encoded.
     fn filter(&self, ok: &Ok<'_>) -> Vec<u8> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let mut charsets = Vec::new();
         for change in ok.changes().map_while(Result::ok) {
             let mut data = Vec::new();
@@ -145,17 +145,17 @@ impl ClientTracking {
                 Change::Variable { .. } | Change::Schema(_) | Change::State | Change::Gtids(_) => continue,
                 Change::TransactionCharacteristics(_) => continue,
             };
-            let start = told.len();
-            told.push(kind);
-            told.put_lenenc_bytes(&data);
+            let start = reported.len();
+            reported.push(kind);
+            reported.put_lenenc_bytes(&data);
             if let Change::Variable { name, .. } = change
                 && name.starts_with(b"character_set_")
             {
-                charsets.push((name, start..told.len()));
+                charsets.push((name, start..reported.len()));
             }
         }
         let sorted = charsets.is_sorted_by_key(|(name, _)| *name);
-        if sorted { told } else { in_order(&told, charsets) }
+        if sorted { reported } else { in_order(&reported, charsets) }
     }
 
     pub(super) fn wants(&self, name: &[u8]) -> bool {
@@ -166,17 +166,17 @@ impl ClientTracking {
 
 /// Puts character sets into the order of their names, which is MySQL's and most often MariaDB's: that one goes by the places of
 /// variables in a hash table, which grows by the variables that a connection has reported before, when it reports all.
-fn in_order(told: &[u8], charsets: Vec<(&[u8], Range<usize>)>) -> Vec<u8> {
+fn in_order(reported: &[u8], charsets: Vec<(&[u8], Range<usize>)>) -> Vec<u8> {
     let places: Vec<_> = charsets.iter().map(|(_, place)| place.clone()).collect();
     let mut by_name = charsets;
     by_name.sort_unstable_by_key(|(name, _)| *name);
-    let (mut ordered, mut at) = (Vec::with_capacity(told.len()), 0);
+    let (mut ordered, mut at) = (Vec::with_capacity(reported.len()), 0);
     for (place, (_, moved)) in places.into_iter().zip(by_name) {
-        ordered.extend_from_slice(&told[at..place.start]);
-        ordered.extend_from_slice(&told[moved]);
+        ordered.extend_from_slice(&reported[at..place.start]);
+        ordered.extend_from_slice(&reported[moved]);
         at = place.end;
     }
-    ordered.extend_from_slice(&told[at..]);
+    ordered.extend_from_slice(&reported[at..]);
     ordered
 }
 
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn character_sets_are_told_in_the_order_of_their_names() {
+    fn character_sets_are_reported_in_the_order_of_their_names() {
         let names = ["character_set_results", "time_zone", "character_set_client", "character_set_connection"];
         let mut state = Vec::new();
         for name in names {
@@ -202,8 +202,8 @@ mod tests {
             state.put_lenenc_bytes(&data);
         }
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
-        let told = ClientTracking::of_servers(&Catalog::default()).filter(&ok);
-        let ok = Ok { session_state: &told, ..ok };
+        let reported = ClientTracking::of_servers(&Catalog::default()).filter(&ok);
+        let ok = Ok { session_state: &reported, ..ok };
         let heard: Vec<_> = ok
             .changes()
             .map(|change| match change.unwrap() {
@@ -225,8 +225,8 @@ mod tests {
         }
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
         let heard = |tracking: &ClientTracking| {
-            let told = tracking.filter(&ok);
-            Ok { session_state: &told, ..ok }.changes().count()
+            let reported = tracking.filter(&ok);
+            Ok { session_state: &reported, ..ok }.changes().count()
         };
         let mut tracking = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(tracking.beginning(Some("db")), b"\x01\x03\x02db");
@@ -238,15 +238,15 @@ mod tests {
             assert_eq!(heard(&tracking), expected, "{own:?}");
         }
         tracking.hide(true, None, false);
-        let told: Vec<_> = ["T_______", "T_R__sS_", "________", "I_R__s__", "________"]
+        let reported: Vec<_> = ["T_______", "T_R__sS_", "________", "I_R__s__", "________"]
             .into_iter()
             .map(|text| {
                 let state = [&[5, 9, 8][..], text.as_bytes()].concat();
                 !tracking.filter(&Ok { session_state: &state, ..ok }).is_empty()
             })
             .collect();
-        assert_eq!(told, [true, false, true, false, false], "MySQL's OFF");
-        let told = [
+        assert_eq!(reported, [true, false, true, false, false], "MySQL's OFF");
+        let reported = [
             ("T_R_____", "START TRANSACTION WITH CONSISTENT SNAPSHOT;", "T_R_____"),
             ("T_R___S_", "", ""),
             ("T_______", "START TRANSACTION;", "T_______"),
@@ -254,13 +254,13 @@ mod tests {
             ("________", "", "________"),
             ("T_R___S_", "START TRANSACTION;", "T_______"),
         ];
-        for (state, began, expected) in told {
-            let mut told = [&[5, 9, 8][..], state.as_bytes()].concat();
+        for (state, began, expected) in reported {
+            let mut reported = [&[5, 9, 8][..], state.as_bytes()].concat();
             let mut data = Vec::new();
             data.put_lenenc_bytes(began.as_bytes());
-            told.push(4);
-            told.put_lenenc_bytes(&data);
-            let heard = tracking.filter(&Ok { session_state: &told, ..ok });
+            reported.push(4);
+            reported.put_lenenc_bytes(&data);
+            let heard = tracking.filter(&Ok { session_state: &reported, ..ok });
             assert_eq!(heard.get(3..).unwrap_or_default(), expected.as_bytes(), "{state} {began}");
         }
         let set = Effect::Variable { name: TRANSACTION_INFO.into(), value: Value::Literal("'STATE'".into()) };
@@ -285,8 +285,8 @@ mod tests {
         state.extend([2, 2, 1, b'1']);
         let ok = Ok { status: Status::SESSION_STATE_CHANGED, session_state: &state, ..Ok::default() };
         let heard = |tracking: &ClientTracking| {
-            let told = tracking.filter(&ok);
-            let ok = Ok { session_state: &told, ..ok };
+            let reported = tracking.filter(&ok);
+            let ok = Ok { session_state: &reported, ..ok };
             ok.changes().map(|change| format!("{:?}", change.unwrap())).collect::<Vec<_>>().len()
         };
         let mut tracking = ClientTracking::of_servers(&Catalog::default());

@@ -115,7 +115,7 @@ async fn a_write_to_a_row_ends_what_was_read_of_it_and_of_its_table() {
 }
 
 #[tokio::test]
-async fn rows_are_told_by_whole_keys_and_only_where_a_write_leaves_others_alone() {
+async fn rows_are_reported_by_whole_keys_and_only_where_a_write_leaves_others_alone() {
     for family in families() {
         let tables = "DROP TABLE IF EXISTS app.rows_key; DROP TABLE IF EXISTS app.rows_auto; DROP TABLE IF EXISTS app.rows_unique; \
              DROP TABLE IF EXISTS app.rows_tree; DROP TABLE IF EXISTS app.rows_folded; \

@@ -114,7 +114,7 @@ pub(super) async fn play(front: &Front, table: &str, consistency: &str) {
     const SESSIONS: usize = 8;
     const PLAYED: Duration = Duration::from_secs(4);
     let own = consistency == "session";
-    let told: Arc<[AtomicU64]> = (0..4).map(|_| AtomicU64::new(0)).collect();
+    let reported: Arc<[AtomicU64]> = (0..4).map(|_| AtomicU64::new(0)).collect();
     let next = Arc::new(AtomicU64::new(1_000));
     let mut setup = front.client().await;
     all(&mut setup, &format!("INSERT INTO {table} VALUES (0, 0), (1, 0), (2, 0), (3, 0)")).await;
@@ -122,7 +122,7 @@ pub(super) async fn play(front: &Front, table: &str, consistency: &str) {
     let end = Instant::now() + PLAYED;
     let mut tasks = Vec::new();
     for session in 0..SESSIONS {
-        let written = if own { (0..4).map(|_| AtomicU64::new(0)).collect() } else { told.clone() };
+        let written = if own { (0..4).map(|_| AtomicU64::new(0)).collect() } else { reported.clone() };
         let (mut client, next, table) = (front.client().await, next.clone(), table.to_owned());
         tasks.push(tokio::spawn(async move {
             let mut random = session as u64 + 1;

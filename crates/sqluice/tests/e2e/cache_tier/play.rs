@@ -34,7 +34,7 @@ fn seeds() -> RangeInclusive<u64> {
 struct Books {
     table: &'static str,
     /// Of each row: the greatest number that any client was told of.
-    told: [AtomicU64; ROWS],
+    reported: [AtomicU64; ROWS],
     /// The number that was written last. Rows only grow: writers of a row take turns.
     last: [tokio::sync::Mutex<u64>; ROWS],
     over: AtomicBool,
@@ -63,12 +63,12 @@ async fn session(mut client: net::query::Client, books: Arc<Books>, seed: u64, s
                 }
                 _ => drop(all(&mut client, &write).await),
             }
-            books.told[row].store(*last, Ordering::SeqCst);
+            books.reported[row].store(*last, Ordering::SeqCst);
         } else {
-            let told = books.told[row].load(Ordering::SeqCst);
+            let reported = books.reported[row].load(Ordering::SeqCst);
             let read = format!("SELECT n FROM {table} WHERE id = {row}");
             let found: u64 = value(&mut client, &read).await.parse().unwrap();
-            assert!(found >= told, "seed {seed}, session {session}, row {row}: {found} where {told} was told");
+            assert!(found >= reported, "seed {seed}, session {session}, row {row}: {found} where {reported} was told");
         }
         steps += 1;
     }
@@ -100,7 +100,7 @@ async fn harm(mut valkey: Valkey, turn: u64) -> Valkey {
 async fn play(family: Family, table: &'static str, tier: &str, harms: bool) {
     let mut valkey = valkey(ValkeyOptions::default()).await;
     let fronts = fronts(family, table, &format!("address = \"{}\"\n{tier}", valkey.address())).await;
-    let books = Books { table, told: Default::default(), last: Default::default(), over: AtomicBool::new(false) };
+    let books = Books { table, reported: Default::default(), last: Default::default(), over: AtomicBool::new(false) };
     let books = Arc::new(books);
     let mut answered = [0; 2];
     for seed in seeds() {
@@ -143,7 +143,7 @@ async fn is_hardly_tried(fronts: &[Front; 2], before: [u64; 2]) -> bool {
 }
 
 #[tokio::test]
-async fn nobody_reads_older_than_what_anybody_was_told() {
+async fn nobody_reads_older_than_what_anybody_was_reported() {
     for family in families() {
         play(family, "tier_play", "", false).await;
     }

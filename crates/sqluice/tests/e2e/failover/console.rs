@@ -73,8 +73,8 @@ async fn check(family: Family, database: &str) {
         ("EXPLAIN DIGEST 'ff'", 1064, "a digest is 16 hexadecimal digits"),
         ("EXPLAIN DIGEST '00000000000000ff'", 1105, "this digest is not counted"),
     ] {
-        let (told, said) = error(&mut sql, text).await;
-        assert!(told == code && said.contains(words), "{text}: {told} {said}");
+        let (reported, said) = error(&mut sql, text).await;
+        assert!(reported == code && said.contains(words), "{text}: {reported} {said}");
     }
     let mut view = console(&front, "view", VIEW_KEY).await;
     assert_eq!(error(&mut view, "DRAIN db2").await.0, 1227);

@@ -34,8 +34,8 @@ async fn with_etcd_one_process_acts_and_another_takes_over() {
         page["lease"]["text"].as_str()?.contains("held by another process").then_some(())
     })
     .await;
-    let told = command(&one, &["status"]).await.output();
-    assert!(told.contains("lease held (etcd key /sqluice/main/holder)"), "{told}");
+    let reported = command(&one, &["status"]).await.output();
+    assert!(reported.contains("lease held (etcd key /sqluice/main/holder)"), "{reported}");
 
     // The holder is killed.
     let begun = Instant::now();
@@ -62,8 +62,8 @@ async fn with_etcd_one_process_acts_and_another_takes_over() {
     until("many more probes", async || (probes().await > before + 30.0).then_some(())).await;
     let page = status(&other).await;
     assert!(page["primary"].is_null() && page["lease"]["held"] == json!(false), "{page}");
-    let told = command(&other, &["status"]).await.out;
-    assert!(told.contains("lease not held (etcd key /sqluice/main/holder cannot be had:"), "{told}");
+    let reported = command(&other, &["status"]).await.out;
+    assert!(reported.contains("lease not held (etcd key /sqluice/main/holder cannot be had:"), "{reported}");
 
     etcd.restart(0).unwrap();
     let page = until("another primary", async || {

@@ -26,7 +26,7 @@ fn created(family: Family) -> String {
 }
 
 /// Each server's events: name, status, definer, character set.
-async fn told(cluster: &Cluster, server: usize) -> String {
+async fn reported(cluster: &Cluster, server: usize) -> String {
     let sql = "SELECT EVENT_NAME, IF(STATUS LIKE '%SIDE_DISABLED', 'REPLICA', STATUS), DEFINER, CHARACTER_SET_CLIENT, \
                COLLATION_CONNECTION FROM information_schema.EVENTS ORDER BY 1";
     cluster.on(server, move |server| server.sql(sql).unwrap()).await
@@ -36,14 +36,14 @@ async fn told(cluster: &Cluster, server: usize) -> String {
 async fn run_on(cluster: &Cluster, primary: usize, there: &[usize], family: Family) {
     let kinds = if family == Family::MariaDb { "root\nruns\n" } else { "runs\n" };
     until("the events to be enabled on the primary", async || {
-        (told(cluster, primary).await.matches("\tENABLED\t").count() == kinds.lines().count()).then_some(())
+        (reported(cluster, primary).await.matches("\tENABLED\t").count() == kinds.lines().count()).then_some(())
     })
     .await;
     for server in there {
-        let told = told(cluster, *server).await;
-        assert!(told.contains("tick`s") && !told.contains("\tutf8"), "as it was created: {told}");
-        assert_eq!(told.matches(&format!("\t{}@%\t", lab::APP_USER)).count(), 2, "{told}");
-        assert_eq!(told.contains("\tENABLED\t"), *server == primary, "db{}: {told}", server + 1);
+        let reported = reported(cluster, *server).await;
+        assert!(reported.contains("tick`s") && !reported.contains("\tutf8"), "as it was created: {reported}");
+        assert_eq!(reported.matches(&format!("\t{}@%\t", lab::APP_USER)).count(), 2, "{reported}");
+        assert_eq!(reported.contains("\tENABLED\t"), *server == primary, "db{}: {reported}", server + 1);
     }
     let last = cluster.on(primary, |server| server.sql("SELECT MAX(id) FROM app.ticks").unwrap()).await;
     let last = last.trim().to_owned();
@@ -122,7 +122,10 @@ async fn check(family: Family) {
     })
     .await;
     run_on(&cluster, new, &[0, 1, 2], family).await;
-    assert!(told(&cluster, new).await.contains("asleep\tREPLICA\t") || new == 0, "what did not run before does not");
+    assert!(
+        reported(&cluster, new).await.contains("asleep\tREPLICA\t") || new == 0,
+        "what did not run before does not"
+    );
     let asleep = cluster.on(new, |server| server.sql("SELECT COUNT(*) FROM app.ticks WHERE kind = 'asleep'").unwrap());
     assert_eq!(asleep.await, "0\n");
 }

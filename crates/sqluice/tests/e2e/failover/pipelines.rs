@@ -125,8 +125,8 @@ async fn check(family: Family) {
     for server in ["db1", "db2", "db3"] {
         are_shared(&front, server).await;
     }
-    let told = command(&front, &["switchover", "--to", "db2"]).await.output();
-    assert!(told.contains("primary is db2"), "{told}");
+    let reported = command(&front, &["switchover", "--to", "db2"]).await.output();
+    assert!(reported.contains("primary is db2"), "{reported}");
     readers.more(500).await;
     front.knows(2).await;
     are_shared(&front, "db1").await;

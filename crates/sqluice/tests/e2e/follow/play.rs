@@ -60,7 +60,7 @@ const HITS: u64 = 30;
 #[derive(Default)]
 struct Book {
     /// Of each row: the greatest number that they were told of.
-    told: [AtomicU64; ROWS],
+    reported: [AtomicU64; ROWS],
     /// All from before this moment, by the delay that was shown.
     as_of: Mutex<Option<Instant>>,
 }
@@ -91,11 +91,11 @@ impl Books {
 
     /// The values that a read of a row must see from now on: those confirmed here, and those written long enough ago.
     fn must_see(&self, front: usize, row: usize) -> (u64, u64) {
-        let told = self.of[front].told[row].load(Ordering::SeqCst);
+        let reported = self.of[front].reported[row].load(Ordering::SeqCst);
         let before = Instant::now().checked_sub(DELAY_MAX).max(*lock(&self.of[front].as_of));
         let written = lock(&self.written[row]);
         let long_ago = written.iter().filter(|(at, _)| before.is_some_and(|before| *at < before));
-        (told, long_ago.map(|(_, number)| *number).max().unwrap_or(0))
+        (reported, long_ago.map(|(_, number)| *number).max().unwrap_or(0))
     }
 }
 
@@ -149,7 +149,7 @@ async fn session(game: Arc<Game>, front: usize, books: Arc<Books>, mut random: R
                 let wrote = done.affected > 0;
                 for (index, book) in books.of.iter().enumerate().filter(|_| wrote) {
                     if index == front || game.shared {
-                        book.told[row].fetch_max(number, Ordering::SeqCst);
+                        book.reported[row].fetch_max(number, Ordering::SeqCst);
                     }
                 }
                 books.wrote(row, number);
@@ -159,16 +159,16 @@ async fn session(game: Arc<Game>, front: usize, books: Arc<Books>, mut random: R
             }
             continue;
         }
-        let (told, long_ago) = books.must_see(front, row);
+        let (reported, long_ago) = books.must_see(front, row);
         let Ok(read) = client.query_one(format!("SELECT n FROM {table} WHERE id = {row}")).await else {
             client = game.fronts[front].client().await;
             continue;
         };
         let seen: u64 = read.scalar().unwrap().parse().unwrap();
-        if seen < told.max(long_ago) {
+        if seen < reported.max(long_ago) {
             let servers = on_servers(&game).await;
             panic!(
-                "Sqluice {front}, row {row}: {told} was told, {long_ago} was written longer ago than is shown, {seen} was read; {servers}"
+                "Sqluice {front}, row {row}: {reported} was told, {long_ago} was written longer ago than is shown, {seen} was read; {servers}"
             );
         }
         reads += 1;

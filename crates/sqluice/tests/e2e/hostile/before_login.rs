@@ -28,7 +28,7 @@ async fn greeted(front: &Front) -> TcpStream {
 }
 
 /// The error that the client is told next.
-async fn told(stream: &mut TcpStream) -> (u16, String) {
+async fn reported(stream: &mut TcpStream) -> (u16, String) {
     let packet = timeout(SOON, packets::read(stream, 1 << 16)).await.expect("an answer").unwrap();
     let error = ServerError::parse(&packet.payload).unwrap();
     (error.code, String::from_utf8_lossy(error.message).into_owned())
@@ -143,7 +143,7 @@ async fn empty_attributes_take_what_they_are_long() {
     for _ in 0..50 {
         let mut stream = greeted(&field.front).await;
         stream.write_all(&wrong_login(b"app", &[0; 60_000])).await.unwrap();
-        assert_eq!(told(&mut stream).await.0, 1045);
+        assert_eq!(reported(&mut stream).await.0, 1045);
         all.push(stream);
     }
     drop(all);
@@ -179,7 +179,7 @@ async fn one_address_has_so_many_connections() {
         begun.push(greeted(&field.front).await);
     }
     let mut sixth = TcpStream::connect(&field.front.address).await.unwrap();
-    let (code, message) = told(&mut sixth).await;
+    let (code, message) = reported(&mut sixth).await;
     assert!(code == 1040 && message.contains("address 127.0.0.1"), "{code} {message}");
     drop((begun, sixth));
     // The neighbour is a session of this address, too.
@@ -267,7 +267,7 @@ async fn a_login_that_comes_byte_by_byte_holds_nobody_up() {
     for byte in wrong_login(b"app", b"") {
         stream.write_all(&[byte]).await.unwrap();
     }
-    assert_eq!(told(&mut stream).await.0, 1045);
+    assert_eq!(reported(&mut stream).await.0, 1045);
     assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
     field.end(4 * 1024).await;
 }

@@ -60,10 +60,10 @@ async fn replies_that_break_off() {
     for place in ["nothing", "half-header", "half-column", "columns", "half-row", "rows"] {
         // Not a read: it must not be tried again.
         let error = fails(&field, &format!("UPDATE t SET a = 1 -- {place}")).await;
-        let told = matches!(place, "nothing" | "half-header");
-        assert_eq!(error.code() == Some(8007), told, "{place}: {error}");
+        let reported = matches!(place, "nothing" | "half-header");
+        assert_eq!(error.code() == Some(8007), reported, "{place}: {error}");
         assert!(
-            told || matches!(error, QueryError::Io(_)),
+            reported || matches!(error, QueryError::Io(_)),
             "{place}: the connection breaks as the server's did: {error}"
         );
     }

@@ -31,15 +31,15 @@ fn execute_with(id: u32, flags: u8, all: &[Named], types: bool) -> Vec<u8> {
     out.put_u32(id);
     out.push(flags);
     out.put_u32(1);
-    let told = attributes(all);
-    out.push(told[0]);
+    let reported = attributes(all);
+    out.push(reported[0]);
     if all.is_empty() {
         return out;
     }
-    out.push(told[2]);
+    out.push(reported[2]);
     out.push(u8::from(types));
     if types {
-        out.extend(&told[4..]);
+        out.extend(&reported[4..]);
     } else {
         all.iter().filter_map(|(_, value)| value.as_ref()).for_each(|(_, value)| out.extend(value));
     }

@@ -145,8 +145,8 @@ impl Front {
             assert!(Instant::now() < deadline, "not ready in {SOON:?}:\n{}", front.log());
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
-        front.address = told(&ready, "app");
-        front.admin = told(&ready, "admin");
+        front.address = reported(&ready, "app");
+        front.admin = reported(&ready, "admin");
         front
     }
 
@@ -163,7 +163,7 @@ impl Front {
 
     /// Where the clients of another listener connect.
     pub fn address_of(&self, listener: &str) -> String {
-        told(&std::fs::read_to_string(self.file("ready")).unwrap(), listener)
+        reported(&std::fs::read_to_string(self.file("ready")).unwrap(), listener)
     }
 
     pub fn pid(&self) -> u32 {
@@ -176,7 +176,7 @@ impl Front {
 
     /// Where clients of another listener connect.
     pub fn listener(&self, name: &str) -> String {
-        told(&std::fs::read_to_string(self.file("ready")).unwrap(), name)
+        reported(&std::fs::read_to_string(self.file("ready")).unwrap(), name)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -329,7 +329,7 @@ impl Drop for Front {
 }
 
 /// Finds an address in the ready file.
-fn told(ready: &str, name: &str) -> String {
+fn reported(ready: &str, name: &str) -> String {
     let line = ready.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {ready:?}")).to_owned()
 }

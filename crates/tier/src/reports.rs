@@ -12,7 +12,7 @@ const FIELDS_MAX: usize = 1024;
 
 /// The gathered writes.
 #[derive(Debug, Default)]
-pub(crate) struct Tells {
+pub(crate) struct Reports {
     gathered: Mutex<Gathered>,
     /// There is something.
     pub(crate) changed: Notify,
@@ -35,7 +35,7 @@ impl Gathered {
     }
 }
 
-impl Tells {
+impl Reports {
     /// Adds fields. Gives the number up to which all must have been reported.
     pub(crate) fn add(&self, fields: impl IntoIterator<Item = Box<[u8]>>) -> u64 {
         let number = {
@@ -72,15 +72,15 @@ mod tests {
 
     #[test]
     fn what_is_gathered_has_a_bound_and_loses_nothing() {
-        let tells = Tells::default();
-        assert!(tells.take().is_empty());
-        assert_eq!((tells.add([field(1), field(2)]), tells.add([field(2)])), (1, 2));
-        let taken = tells.take();
+        let reports = Reports::default();
+        assert!(reports.take().is_empty());
+        assert_eq!((reports.add([field(1), field(2)]), reports.add([field(2)])), (1, 2));
+        let taken = reports.take();
         assert_eq!((taken.fields.len(), taken.everything, taken.number), (2, false, 2));
-        assert!(tells.take().is_empty());
-        assert_eq!(tells.add((0..=FIELDS_MAX).map(field)), 3);
-        tells.add([field(1)]);
-        let taken = tells.take();
+        assert!(reports.take().is_empty());
+        assert_eq!(reports.add((0..=FIELDS_MAX).map(field)), 3);
+        reports.add([field(1)]);
+        let taken = reports.take();
         assert_eq!((taken.fields.len(), taken.everything, taken.number), (0, true, 4));
     }
 }

@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Has the server report the rest. Gives whether the connection is still good.
-    pub(in crate::session) async fn ask_untold(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
+    pub(in crate::session) async fn ask_unreported(&mut self, held: &mut Held, query: &Query<'_>) -> bool {
         let Ok(outcome) = self.send_question(held).await else { return false };
         self.belief.learn_changes(query, &outcome);
         held.lease.origin.state = self.belief.state.clone();

@@ -1,5 +1,6 @@
 //! The task that sends what sessions append to a pipeline, and reads the replies.
 
+use std::cell::LazyCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -182,14 +183,16 @@ impl Inner {
         if self.sent.is_empty() {
             self.sent_in_a_row = 0;
         }
+        // All of them are sent in one write: one look at the clock will do.
+        let now = LazyCell::new(Instant::now);
         while self.sent_in_a_row < SENT_IN_A_ROW_MAX
             && let Some(read) = self.waiting.pop_front()
         {
             if self.sent.is_empty() {
-                self.first_since = Instant::now();
+                self.first_since = *now;
             }
             if read.waits.get() {
-                read.sent_late.set(Some(Instant::now()));
+                read.sent_late.set(Some(*now));
             }
             self.out.extend_from_slice(&read.request);
             self.sent_in_a_row += 1;

@@ -199,7 +199,7 @@ impl<'a> Lane<'a> {
                 self.set_up(&statements).await?;
                 house.knows_code(&statements).await?;
             }
-            if sessions.waits(*session, house) {
+            if sessions.waits(*session, house).await? {
                 self.skipped += 1;
                 continue;
             }

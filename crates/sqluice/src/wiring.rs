@@ -130,6 +130,11 @@ impl Running {
         self.proxy.sessions().all().len()
     }
 
+    /// How many sessions have a query that is not over. A session that reads back its state behind the reply is one of them.
+    pub fn busy_sessions(&self) -> usize {
+        self.proxy.sessions().all().iter().filter(|session| session.state().is_busy()).count()
+    }
+
     /// The sessions, in words for those who look for a fault.
     pub fn session_words(&self) -> Vec<String> {
         self.proxy.sessions().all().iter().map(|session| format!("{session:?}")).collect()

@@ -57,6 +57,18 @@ impl House {
         workers.iter().flat_map(|worker| worker.pins.iter().map(|(_, pins)| pins.get()).collect::<Vec<_>>()).sum()
     }
 
+    /// Waits until no session does anything: behind a reply, a session may ask for its state, and keeps the connection until it knows it.
+    pub(super) async fn settles(&self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + SOON;
+        while self.running.busy_sessions() > 0 {
+            if Instant::now() > deadline {
+                bail!("sessions are busy after {SOON:?}: {:?}", self.running.session_words());
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
     /// How many sessions there are.
     pub(super) fn sessions(&self) -> usize {
         self.running.sessions()

@@ -52,16 +52,19 @@ impl Sessions {
     }
 
     /// Whether a session would wait for the connection that another one keeps.
-    pub(super) fn waits(&mut self, session: usize, house: &House) -> bool {
+    pub(super) async fn waits(&mut self, session: usize, house: &House) -> anyhow::Result<bool> {
         if !self.shared {
-            return false;
+            return Ok(false);
         }
-        self.note(None, house);
-        !self.holders.is_empty() && !self.holders.contains(&session)
+        self.note(None, house).await?;
+        Ok(!self.holders.is_empty() && !self.holders.contains(&session))
     }
 
     /// Notes who keeps the connection, after a step of this session.
-    fn note(&mut self, session: Option<usize>, house: &House) {
+    async fn note(&mut self, session: Option<usize>, house: &House) -> anyhow::Result<()> {
+        if self.shared && house.pins() > 0 {
+            house.settles().await?;
+        }
         let pins = house.pins();
         if pins == 0 {
             self.holders.clear();
@@ -69,6 +72,7 @@ impl Sessions {
             self.holders.extend(session);
         }
         self.pins = pins;
+        Ok(())
     }
 
     /// Logs a session in that is not there: `None` when it is there then.
@@ -124,7 +128,7 @@ impl Sessions {
             return Ok(Met::Nothing);
         }
         let direct = pair.direct.act(action, differences).await?;
-        self.note(Some(session), house);
+        self.note(Some(session), house).await?;
         if direct != through {
             return Ok(Met::Difference { at_login: false, direct, through });
         }
@@ -145,8 +149,7 @@ impl Sessions {
         left(house, self.pairs.len() + self.others, control)
             .await
             .with_context(|| format!("session {session} left"))?;
-        self.note(None, house);
-        Ok(())
+        self.note(None, house).await
     }
 
     /// Ends all sessions.

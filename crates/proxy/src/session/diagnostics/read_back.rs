@@ -26,13 +26,14 @@ const VARIABLES_MAX: usize = 16;
 /// Longer values stay on their connection.
 const REPLY_BYTES_MAX: usize = 64 * 1024;
 
-/// Lists the user variables of the very connection, one more than can be kept, without those that a session before this one
-/// had: they are NULLs of type BINARY.
-const LIST_OF_MARIADB: &str = "SELECT VARIABLE_NAME FROM information_schema.USER_VARIABLES \
-    WHERE VARIABLE_VALUE IS NOT NULL OR VARIABLE_TYPE<>'VARCHAR' OR CHARACTER_SET_NAME<>'binary' LIMIT 17";
-/// The same; users need SELECT on the table.
-const LIST_OF_MYSQL: &str = "SELECT VARIABLE_NAME FROM performance_schema.user_variables_by_thread \
-    WHERE THREAD_ID = PS_CURRENT_THREAD_ID() AND VARIABLE_VALUE IS NOT NULL LIMIT 17";
+/// Lists the user variables of the very connection, and whether each is as Sqluice leaves one that a session before this one had:
+/// NULL, of type BINARY. There may be one more than can be kept, and all that a connection remembers of earlier sessions.
+const LIST_OF_MARIADB: &str = "SELECT VARIABLE_NAME, \
+    VARIABLE_VALUE IS NULL AND VARIABLE_TYPE='VARCHAR' AND CHARACTER_SET_NAME='binary' \
+    FROM information_schema.USER_VARIABLES LIMIT 82";
+/// The same; a NULL does not show its type. Users need SELECT on the table.
+const LIST_OF_MYSQL: &str = "SELECT VARIABLE_NAME, VARIABLE_VALUE IS NULL \
+    FROM performance_schema.user_variables_by_thread WHERE THREAD_ID = PS_CURRENT_THREAD_ID() LIMIT 82";
 
 impl Past {
     /// Whether SHOW WARNINGS would say something.
@@ -210,8 +211,8 @@ impl Session {
 }
 
 impl Environment {
-    /// The user variables that have a value on this connection, in lower case. `None` when the server does not tell, they are
-    /// too many, or their names are none that can be asked for whatever the character set.
+    /// The user variables that this session has on the connection, in lower case: all but those that earlier ones have left there. `None`
+    /// when the server does not tell, they are too many, or their names are none that can be asked for whatever the character set.
     async fn list_variables(&mut self, held: &mut Held) -> Result<Option<Vec<String>>, RelayError> {
         let connection = &mut *held.lease;
         let capabilities = connection.origin.capabilities;
@@ -219,15 +220,23 @@ impl Environment {
         connection.origin.messages = None;
         let list = if connection.origin.mariadb { LIST_OF_MARIADB } else { LIST_OF_MYSQL };
         let reply = ask(connection, list, &self.worker).await?;
-        let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok());
-        Ok(rows.filter(|rows| rows.len() <= VARIABLES_MAX).and_then(|rows| {
-            let names = rows.into_iter().map(|row| {
-                let name = String::from_utf8(row.into_iter().next()??).ok()?;
-                name.is_ascii().then(|| name.to_ascii_lowercase())
-            });
-            names.collect()
+        let rows = reply.and_then(|reply| rows(&reply, 2, capabilities).ok());
+        let once_set = &connection.origin.once_set;
+        Ok(rows.and_then(|rows| {
+            let names: Option<Vec<(String, bool)>> = rows.into_iter().map(name_and_is_null).collect();
+            let own = names?.into_iter().filter(|(name, is_null)| !(*is_null && once_set.contains(name)));
+            let own: Vec<String> = own.map(|(name, _)| name).collect();
+            (own.len() <= VARIABLES_MAX).then_some(own)
         }))
     }
+}
+
+/// A row of the list of user variables. `None` if the name is none that can be asked for.
+fn name_and_is_null(row: Row) -> Option<(String, bool)> {
+    let mut values = row.into_iter();
+    let name = String::from_utf8(values.next()??).ok()?;
+    let is_null = values.next()?? == b"1";
+    name.is_ascii().then(|| (name.to_ascii_lowercase(), is_null))
 }
 
 impl Belief {

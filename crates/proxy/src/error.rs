@@ -34,6 +34,11 @@ impl Refusal {
         Refusal { code, sqlstate: *sqlstate, message: message.into() }
     }
 
+    /// Somebody has killed the statement.
+    pub fn interrupted() -> Refusal {
+        Refusal::like_server(errno::ER_QUERY_INTERRUPTED, b"70100", "Query execution was interrupted")
+    }
+
     /// A command is longer than a server takes.
     pub fn packet_too_large() -> Refusal {
         let message = "Got a packet bigger than 'max_allowed_packet' bytes";

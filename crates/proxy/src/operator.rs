@@ -180,7 +180,7 @@ impl Operator {
         if seen.is_some_and(|seen| seen != now) {
             return Ok(false);
         }
-        let has_run = state == SessionState::Running;
+        let has_run = state.is_busy();
         let running = if has_run { kill.held.or_else(|| session.note_kill()) } else { None };
         let killed = match running {
             Some((server, thread_id)) => self.kill_on_server(&session, server, thread_id).await,

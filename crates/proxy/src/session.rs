@@ -261,6 +261,10 @@ impl Session {
             if !held.lease.origin.tracks || asks_sequence {
                 Box::pin(self.make_connection_ready(&mut held, asks_sequence)).await;
             }
+            self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
+            if self.env.handle.take_noted_kill() {
+                return Box::pin(self.leave_killed(held, query, &attempts)).await;
+            }
             let mut outcome = Outcome::default();
             if let Err(error) =
                 self.exchange(&mut held, query, (&route, attempts.at), fill.as_deref(), &mut outcome).await

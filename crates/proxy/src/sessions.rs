@@ -67,7 +67,7 @@ pub struct SessionHandle {
     pub since: Instant,
     /// The thing that it does now.
     pub activity: Activity,
-    /// Has the session see `killed` and `abandoned`, or whether it should leave.
+    /// Has the session see `killed`, `abandoned` and a kill of its query, or whether it should leave.
     pub wake: Wake,
     /// It must end.
     pub killed: AtomicBool,
@@ -86,7 +86,7 @@ pub struct SessionHandle {
     /// Kills of the running statement that are under way: the connection must not go to another session meanwhile.
     killers: AtomicU32,
     killer_done: Notify,
-    /// A kill found no connection: it is for a read that shares one, should that turn out to be long.
+    /// A kill found no connection: it is for a query that waits for one, or for a read that shares one and is long.
     kill_noted: AtomicBool,
 }
 

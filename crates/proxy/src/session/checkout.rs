@@ -37,7 +37,7 @@ impl Session {
     /// Finds a server that fits the route and takes a connection to it.
     ///
     /// # Errors
-    /// There is none for the statement.
+    /// There is none for the statement, or somebody kills it while it waits.
     pub(super) async fn checkout(&mut self, route: &Route, attempts: &mut Attempts) -> Result<Held, Refusal> {
         loop {
             if let Some(held) = self.checkout_unless_shared(route, attempts).await? {
@@ -62,7 +62,7 @@ impl Session {
         }
         let mut user = UserLease::default();
         if self.who.identity.connections_max > 0 {
-            user = Box::pin(self.user_lease()).await?;
+            user = self.env.unless_killed(Box::pin(self.user_lease())).await?;
             attempts.at = Instant::now();
         }
         let mut first = true;
@@ -79,7 +79,8 @@ impl Session {
                 Choice::Server(server, awaits) => (view.server(server), awaits),
                 Choice::Soon => {
                     let _shown = self.env.handle.activity.wait(WaitsFor::Server, self.env.worker.shared.started);
-                    tokio::time::sleep(POSITION_PACE).await;
+                    let paced = async { Ok(tokio::time::sleep(POSITION_PACE).await) };
+                    self.env.unless_killed(Box::pin(paced)).await?;
                     continue;
                 }
                 Choice::None => (None, None),
@@ -92,13 +93,16 @@ impl Session {
                     // A member has to show that it has what was written on another one.
                     self.here.cluster.shared.published.want_positions();
                 }
-                Box::pin(self.hold(route, &view, attempts)).await?;
+                self.env.unless_killed(Box::pin(self.hold(route, &view, attempts))).await?;
                 continue;
             };
             let (key, login, state) = (&self.who.identity.key, self.who.identity.login, &self.belief.state);
             let lease = match self.here.cluster.pools.take_idle(server, key, login, state, attempts.in_any_schema) {
                 Some(idle) if idle.origin.logged_in >= login => Some(idle),
-                idle => Box::pin(self.lease(idle, server, (route, &view), attempts)).await?,
+                idle => {
+                    let leased = Box::pin(self.lease(idle, server, (route, &view), attempts));
+                    self.env.unless_killed(leased).await?
+                }
             };
             // One that takes less than the session may send is closed, and makes room for a new one.
             if let Some(lease) = lease.filter(|lease| !self.limits_differ(&lease.origin)) {

@@ -22,8 +22,8 @@ use route::{Route, Target};
 const AGGREGATE_BYTES_MAX: usize = 4096;
 
 impl Session {
-    /// Sends the statement with what must go ahead of it, and relays the reply. `outcome` has the facts of the reply, also after a
-    /// failure.
+    /// Sends the statement, which has [begun](crate::sessions::SessionHandle::begin_statement), with what must go ahead of it, and
+    /// relays the reply. `outcome` has the facts of the reply, also after a failure.
     pub(super) async fn exchange(
         &mut self,
         held: &mut Held,
@@ -32,7 +32,6 @@ impl Session {
         fill: Option<&Fill>,
         outcome: &mut Outcome,
     ) -> Result<(), RelayError> {
-        self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
         self.here.begin_load(held.lease.server());
         if route.target == Target::Pinned {
             self.look_at_pinned(held)?;

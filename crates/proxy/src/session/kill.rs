@@ -170,13 +170,14 @@ impl Session {
 
     /// A server answers a suicide with an error and then hangs up.
     fn kill_itself(&mut self, request: &Request, how: Kill) -> Answered {
-        let interrupted = how.query_only || !self.belief.is_mariadb();
-        let code = if interrupted { errno::ER_QUERY_INTERRUPTED } else { errno::ER_CONNECTION_KILLED };
-        let message = if interrupted { "Query execution was interrupted" } else { "Connection was killed" };
+        let refusal = match how.query_only || !self.belief.is_mariadb() {
+            true => Refusal::interrupted(),
+            false => Refusal::like_server(errno::ER_CONNECTION_KILLED, b"70100", "Connection was killed"),
+        };
         if !how.query_only {
             self.env.handle.kill();
         }
-        self.answer_error(request, &Refusal::like_server(code, b"70100", message))
+        self.answer_error(request, &refusal)
     }
 
     /// KILL … USER: all sessions of the user, and what the primary knows of his connections besides. The reply counts the sessions.

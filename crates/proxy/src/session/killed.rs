@@ -1,5 +1,8 @@
-//! Whether somebody has killed a statement whose connection has ended.
+//! Statements that somebody has killed: while they waited for a connection, or with the connection that they ran on.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use facts::view::ServerId;
@@ -7,8 +10,13 @@ use net::client::Cause;
 use wire::{Capabilities, errno};
 
 use super::Session;
-use super::cluster_session::ClusterSession;
+use super::attempts::Attempts;
+use super::cluster_session::{ClusterSession, Held};
+use super::count::End;
+use super::environment::Environment;
+use super::query::Query;
 use super::relay::Outcome;
+use crate::error::{Refusal, SessionEnd};
 use crate::pool::ConnectionEnd;
 use crate::shared::login_as;
 
@@ -19,7 +27,41 @@ const LOGIN_WAIT: Duration = Duration::from_secs(1);
 /// How long the other connections to such a server are given to end as well.
 const OTHERS_WAIT: Duration = Duration::from_millis(20);
 
+impl Environment {
+    /// Waits for a connection, unless somebody kills the statement meanwhile: no server knows of it yet.
+    ///
+    /// # Errors
+    /// As the wait; and when the statement is killed.
+    pub(super) async fn unless_killed<T>(
+        &self,
+        mut wait: Pin<Box<impl Future<Output = Result<T, Refusal>>>>,
+    ) -> Result<T, Refusal> {
+        poll_fn(|cx| match self.handle.take_noted_kill() {
+            true => Poll::Ready(Err(Refusal::interrupted())),
+            false => wait.as_mut().poll(cx),
+        })
+        .await
+    }
+}
+
 impl Session {
+    /// The statement was killed before its connection had it: the connection stays as it is, and the client gets the error.
+    pub(super) async fn leave_killed(
+        &mut self,
+        held: Held,
+        query: &Query<'_>,
+        attempts: &Attempts,
+    ) -> Result<(), SessionEnd> {
+        if self.belief.pins.is_empty() {
+            self.release(held).await;
+        } else {
+            self.here.held = Some(held);
+        }
+        let refusal = Refusal::interrupted();
+        self.finish(query, End::Refused(attempts.begun, &refusal));
+        self.refuse(query.request, &refusal).await
+    }
+
     /// Whether somebody has killed the statement: its server lives, takes logins as ever, and has left the other connections alone.
     /// Such a statement is not run again. A server that is gone refuses the login at once.
     pub(super) async fn was_killed(&self, server: ServerId, outcome: &Outcome, at: Instant) -> bool {

@@ -303,7 +303,6 @@ impl Session {
         // Before it is sent: a server that hears of a write while it reads may not have read it.
         let copy = self.copy_for(fill, chosen);
         self.here.begin_load(chosen);
-        self.env.handle.begin_shared();
         let place = pipeline.append(query.statement.digest, attempts.begun, &mut out);
         self.env.worker.outgoing.keep(out);
         Ok(Appended { server: chosen, place, copy })

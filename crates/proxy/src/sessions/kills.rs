@@ -39,21 +39,24 @@ impl SessionHandle {
         KillUnderWay { session: self, held: self.held() }
     }
 
-    /// A read begins that shares a connection with others: kills of earlier ones are none of it.
-    pub fn begin_shared(&self) {
+    /// A query begins: kills of earlier ones are none of it.
+    #[inline]
+    pub fn begin_query(&self) {
         self.kill_noted.store(false, Ordering::Relaxed);
     }
 
-    /// Notes that somebody wants to kill what runs, where no connection is known: that of a read on a pipeline is known when it is
-    /// long. Gives the connection if it has become known meanwhile.
+    /// Notes that somebody wants to kill what runs, where no connection is known: the query still waits for one, or is on a pipeline,
+    /// whose connection is known when the query is long. Gives the connection if it has become known meanwhile.
     pub fn note_kill(&self) -> Option<(ServerId, u64)> {
         self.kill_noted.store(true, Ordering::SeqCst);
+        self.wake.call();
         self.held()
     }
 
     /// Whether a kill was noted. Asked behind [`SessionHandle::begin_statement`], so that the killer or the session sees the other.
+    #[inline]
     pub fn take_noted_kill(&self) -> bool {
-        self.kill_noted.swap(false, Ordering::SeqCst)
+        self.kill_noted.load(Ordering::SeqCst) && self.kill_noted.swap(false, Ordering::SeqCst)
     }
 
     /// Somebody has killed the session.

@@ -1,5 +1,7 @@
 //! KILL and lists of processes: whose sessions a client sees and ends.
 
+use std::time::{Duration, Instant};
+
 use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, QueryError};
 
@@ -20,7 +22,7 @@ fn with_second_cluster(address: &str) -> String {
 /// A client of another listener.
 async fn client_of(front: &Front, listener: &str, user: &str) -> Client {
     let address = front.listener(listener).parse().unwrap();
-    let target = net::client::Target::plain(address, std::time::Duration::from_secs(20));
+    let target = net::client::Target::plain(address, Duration::from_secs(20));
     let login = net::query::login(user, wire::auth::Credential::password("pw"));
     Client::connect(&target, login, net::query::Limits::default()).await.unwrap()
 }
@@ -147,6 +149,42 @@ async fn administrators_kill_idle_sessions_and_those_of_a_user() {
             assert_eq!(chief.execute(&kill, &[]).await.unwrap()[0].affected, 1);
             has_ended(&mut three).await;
         }
+    }
+}
+
+/// A statement that waits for a connection is on no server yet. KILL QUERY ends its wait, and leaves the session and what it runs next.
+#[tokio::test]
+async fn a_statement_that_waits_for_a_connection_can_be_killed() {
+    for (family, pipelines) in families().into_iter().flat_map(|family| [(family, "off"), (family, "always")]) {
+        let servers = lone(family).await;
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            setup.pool = "max_connections_per_server = 1\nwait_ms = 30000".into();
+            setup.listener = format!("pipelines = \"{pipelines}\"");
+        })
+        .await;
+        let (mut holder, mut killer, mut victim) = (front.client().await, front.client().await, front.client().await);
+        all(&mut holder, "BEGIN").await;
+        all(&mut holder, "SELECT 1").await;
+        let id = id(&victim);
+        let waiting = tokio::spawn(async move {
+            let before = Instant::now();
+            let refused = error(&mut victim, "SELECT 'it waits'").await;
+            assert!(before.elapsed() < Duration::from_secs(25), "it has waited for the connection");
+            (refused, victim)
+        });
+        until("the wait", async || {
+            let metrics = front.metrics().await;
+            (metrics.sum("sqluice_sessions_by_state", &["state=\"waits_for_connection\""]) >= 1.0).then_some(())
+        })
+        .await;
+        all(&mut killer, &format!("KILL QUERY {id}")).await;
+        let (refused, mut victim) = waiting.await.unwrap();
+        assert_eq!(refused, (1317, "Query execution was interrupted".to_owned()), "{family:?} {pipelines}");
+        // A kill that comes between two statements ends neither.
+        all(&mut killer, &format!("KILL QUERY {id}")).await;
+        all(&mut holder, "COMMIT").await;
+        assert_eq!(value(&mut victim, "SELECT 'it lives'").await, "it lives");
     }
 }
 

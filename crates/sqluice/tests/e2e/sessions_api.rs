@@ -10,7 +10,7 @@ use wire::auth::Credential;
 
 use crate::failover::command;
 use crate::statements;
-use crate::support::{Front, SOON, all, blocking, calm, http_send, http_with, until, value};
+use crate::support::{Front, SOON, all, blocking, calm, error, http_send, http_with, until, value};
 
 const KEY: &str = "open sesame";
 /// No statement of these tests runs for so long by itself.
@@ -284,9 +284,21 @@ async fn user_limits(family: Family, database: &str) {
     let mut sql = Client::connect(&target, login, Limits { timeout: SOON, ..Limits::default() }).await.unwrap();
     assert_eq!(value(&mut sql, "SELECT now FROM waits WHERE wait = 'user_limit'").await, "1");
     all(&mut holder, "COMMIT").await;
-    let _client = waiting.await.unwrap();
+    let mut client = waiting.await.unwrap();
     let over = of("").await.unwrap();
     assert!(over["waits_ms"].is_null() && over["waited_ms"].as_f64() >= now["waits_ms"].as_f64(), "{over}");
+
+    // An operator ends the wait of a statement.
+    all(&mut holder, "BEGIN").await;
+    all(&mut holder, "INSERT INTO items VALUES (3)").await;
+    let waiting = tokio::spawn(async move { (error(&mut client, "INSERT INTO items VALUES (4)").await, client) });
+    until("the wait", async || of("%20and%20state=waits_for_user_limit").await).await;
+    let (status, page) = put(&front, &format!("/api/v1/sessions/{id}/kill"), &json!({ "what": "query" })).await;
+    assert_eq!((status, &page["killed"]), (200, &json!(true)), "{page}");
+    let (refused, mut client) = waiting.await.unwrap();
+    assert_eq!(refused, (1317, "Query execution was interrupted".to_owned()));
+    all(&mut holder, "COMMIT").await;
+    assert_eq!(value(&mut client, "SELECT MAX(id) FROM items").await, "3");
 }
 
 #[tokio::test]

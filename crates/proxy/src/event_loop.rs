@@ -167,8 +167,8 @@ fn tidy_logins(worker: &Worker) {
     clusters.values().for_each(|cluster| cluster.keyring.tidy(now));
     let set = |gauge: &stats::Gauge, value: i64| gauge.add(value - gauge.get());
     set(&stats.login_memory_bytes, i64::try_from(shared.login_memory.used_bytes()).unwrap_or(i64::MAX));
-    set(&stats.prepared_bytes, i64::try_from(shared.prepared.bytes()).unwrap_or(i64::MAX));
-    set(&stats.command_bytes, i64::try_from(shared.command_memory.bytes()).unwrap_or(i64::MAX));
+    set(&stats.prepared_bytes, i64::try_from(shared.prepared_bytes.get()).unwrap_or(i64::MAX));
+    set(&stats.command_bytes, i64::try_from(shared.command_bytes.get()).unwrap_or(i64::MAX));
     set(&stats.client_addresses, shared.addresses.count() as i64);
     let waits = &stats.login_memory_waits;
     waits.add(shared.login_memory.waited().saturating_sub(waits.get()));

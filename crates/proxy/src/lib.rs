@@ -8,8 +8,8 @@
 
 pub mod addresses;
 pub mod busy_poll;
+pub mod bytes_in_use;
 pub mod coarse_clock;
-pub mod command_memory;
 pub mod error;
 mod event_loop;
 mod follow;
@@ -22,7 +22,6 @@ mod operator;
 pub mod outgoing;
 pub mod pipeline;
 pub mod pool;
-pub mod prepared_memory;
 mod relief;
 pub mod session;
 pub mod sessions;

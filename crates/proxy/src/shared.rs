@@ -31,10 +31,9 @@ pub use short::{Short, ShortOf};
 pub use warming::{ClientKind, Warming};
 
 use crate::addresses::Addresses;
-use crate::command_memory::CommandMemory;
+use crate::bytes_in_use::BytesInUse;
 use crate::login_log::LoginLog;
 use crate::login_memory::{LoginMemory, LoginShare};
-use crate::prepared_memory::Prepared;
 use crate::sessions::Sessions;
 use policy::rules::RuleSet;
 
@@ -72,10 +71,10 @@ pub struct Shared {
     pub files: ArcSwap<FileShares>,
     /// The memory of clients that have not logged in.
     pub login_memory: Arc<LoginMemory>,
-    /// Prepared statements of all sessions.
-    pub prepared: Arc<Prepared>,
-    /// The bytes of long commands.
-    pub command_memory: Arc<CommandMemory>,
+    /// The texts of all sessions' prepared statements.
+    pub prepared_bytes: Arc<BytesInUse>,
+    /// The long commands of all sessions, on their way or running.
+    pub command_bytes: Arc<BytesInUse>,
     /// Where clients come from.
     pub addresses: Arc<Addresses>,
     /// Sessions of each user, over all listeners.

@@ -102,7 +102,8 @@ pub static COMMAND_MEMORY_MAX: Setting = live(
     "command_memory_max",
     Kind::Size { default: 1 << 30, min: 64 << 20, max: 1 << 40 },
     "Most bytes of all clients' commands longer than 64 KiB, from their first bytes until they have run. A command of \
-     16 MiB or more counts twice. Sqluice refuses a command beyond it (1041), unless it is the only one.",
+     16 MiB or more counts twice. Sqluice refuses a command beyond it (1041), unless it is the only one. A client that \
+     sends less than 64 KiB of such a command in 30 seconds, and not its end, is disconnected.",
 );
 
 /// `[log]`

@@ -1,5 +1,6 @@
 //! The client's side of a session: its socket, and the commands that are read from it.
 
+mod long_command;
 mod outbox;
 
 use std::future::poll_fn;
@@ -15,10 +16,10 @@ use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf};
 use wire::packet::{self, First};
 use wire::{Capabilities, errno};
 
-use crate::command_memory::CommandShare;
 use crate::error::{Refusal, SessionEnd};
 use crate::sessions::SessionHandle;
 use crate::worker::Worker;
+use long_command::LongCommand;
 
 /// Buffers larger than this are given back when a session waits for its client.
 const BUFFER_KEPT_BYTES: usize = 1024;
@@ -28,9 +29,6 @@ const SHORT_BYTES: usize = 64 * 1024;
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 /// Longest that the bytes of a command that was refused for its length are thrown away.
 const HEARS_ERROR_WAIT: Duration = Duration::from_secs(2);
-
-/// Longest silence in the middle of a long command: the servers' own `net_read_timeout`.
-const GOES_ON_WAIT: Duration = Duration::from_secs(30);
 
 /// The client's connection.
 #[derive(Debug)]
@@ -86,7 +84,7 @@ pub struct Request {
     /// Sequence number of the last packet; the reply goes on from there.
     pub sequence: u8,
     /// Its part of the memory for long commands.
-    _memory: Option<CommandShare>,
+    _long: Option<Box<LongCommand>>,
 }
 
 impl Request {
@@ -94,7 +92,7 @@ impl Request {
     pub fn again(packets: &[u8], sequence: u8) -> Request {
         let is_split = packet::Header::read(packets).is_some_and(packet::Header::is_continued);
         let joined = is_split.then(|| packet::join(packets));
-        Request { packets: packets.to_vec(), joined, sequence, _memory: None }
+        Request { packets: packets.to_vec(), joined, sequence, _long: None }
     }
 
     /// The payload, command byte included.
@@ -165,7 +163,7 @@ impl Client {
         max_bytes: impl Fn() -> usize,
         refused_bytes: u64,
     ) -> Result<Request, SessionEnd> {
-        let mut memory = None;
+        let mut long = None;
         loop {
             let first = match packet::first(self.unused(), SHORT_BYTES) {
                 First::TooLong => packet::first(self.unused(), max_bytes()),
@@ -173,10 +171,10 @@ impl Client {
             };
             match first {
                 First::Whole { sequence: 0, taken, .. } => {
-                    return Ok(Request { _memory: memory, ..self.take(taken, 0, false) });
+                    return Ok(Request { _long: long, ..self.take(taken, 0, false) });
                 }
                 First::Split { sequence, taken, .. } if packet::in_order(&self.unused()[..taken]) => {
-                    return Ok(Request { _memory: memory, ..self.take(taken, sequence, true) });
+                    return Ok(Request { _long: long, ..self.take(taken, sequence, true) });
                 }
                 First::Whole { .. } | First::Split { .. } => {
                     // Servers say it in these words and leave; one of ours would be lost if it got such packets.
@@ -201,33 +199,36 @@ impl Client {
                 First::Needs(bytes) => {
                     // Room is made as bytes come: a header alone must not cost memory.
                     self.make_room(bytes);
-                    if let Some(refusal) = self.count_long(&mut memory, worker) {
+                    if let Some(refusal) = self.count_long(&mut long, worker) {
                         return Err(self.too_long(refusal, worker).await);
                     }
-                    self.fill_more(worker, memory.is_some()).await.map_err(SessionEnd::ClientLost)?;
+                    self.fill_more(worker, long.as_deref()).await.map_err(SessionEnd::ClientLost)?;
                 }
             }
         }
     }
 
     /// Counts what is there of a command that is long. The error if all long commands together have no more room.
-    fn count_long(&self, memory: &mut Option<CommandShare>, worker: &Worker) -> Option<Refusal> {
+    fn count_long(&self, long: &mut Option<Box<LongCommand>>, worker: &Worker) -> Option<Refusal> {
         let there = self.unused().len();
         if there <= SHORT_BYTES {
             return None;
         }
         let max = worker.shared.config.load().proxy.command_memory_max;
         // Several packets are joined into one text.
-        let bytes = if there >= packet::PAYLOAD_BYTES_MAX { 2 * there } else { there };
-        let memory = memory.get_or_insert_with(|| CommandShare::new(&worker.shared.command_memory));
-        (!memory.grow_to(bytes, max)).then(|| Refusal::no_command_memory(max))
+        let bytes = if there >= packet::PAYLOAD_BYTES_MAX { 2 * there } else { there } as u64;
+        let long = long.get_or_insert_with(|| Box::new(LongCommand::new(&worker.shared.command_bytes)));
+        (!long.has(there, bytes, max)).then(|| Refusal::no_command_memory(max))
     }
 
-    /// Reads more of a command. One that holds memory for long commands must go on, as on servers: a client that stops in its
-    /// middle would keep it from others.
-    async fn fill_more(&mut self, worker: &Worker, holds_memory: bool) -> io::Result<()> {
+    /// Reads more of a command. A long one must go on, as on servers: a client that stops in its middle would keep its memory from
+    /// others.
+    async fn fill_more(&mut self, worker: &Worker, long: Option<&LongCommand>) -> io::Result<()> {
         let fill = poll_fn(|cx| self.poll_fill(cx, worker));
-        let n = if holds_memory { tokio::time::timeout(GOES_ON_WAIT, fill).await?? } else { fill.await? };
+        let n = match long {
+            Some(long) => tokio::time::timeout_at(long.due(), fill).await??,
+            None => fill.await?,
+        };
         if n == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
@@ -251,7 +252,7 @@ impl Client {
     fn take(&mut self, taken: usize, sequence: u8, split: bool) -> Request {
         let packets = self.take_bytes(taken);
         let joined = split.then(|| packet::join(&packets));
-        Request { packets, joined, sequence, _memory: None }
+        Request { packets, joined, sequence, _long: None }
     }
 
     /// The bytes that were read and not taken yet.

@@ -198,7 +198,7 @@ impl Session {
                     cursor_of: None,
                     refused: None,
                 };
-                self.belief.statements.insert(statement, &self.env.worker.shared.prepared);
+                self.belief.statements.insert(statement, &self.env.worker.shared.prepared_bytes);
             }
             (Body::Execute(id), _) => {
                 let open =

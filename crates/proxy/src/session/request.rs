@@ -198,7 +198,7 @@ impl Session {
         if text.len() <= LONG_TEXT_BYTES {
             return self.rewritten(text, asks, kept, asks_gtid);
         }
-        let put_in = self.what_is_put_in(text, asks, kept, asks_gtid)?;
+        let put_in = self.own_values(text, asks, kept, asks_gtid)?;
         self.put_into_long_text(put_in, text).await
     }
 
@@ -206,10 +206,10 @@ impl Session {
     /// statement left, when the connection that ran it may serve another session by now. `kept` says that the session keeps one,
     /// `asks_gtid` that `@@last_gtid` is put in.
     pub(super) fn rewritten(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<Rewritten> {
-        self.what_is_put_in(text, asks, kept, asks_gtid)?.put_into(text, &self.belief.facts().dialect)
+        self.own_values(text, asks, kept, asks_gtid)?.put_into(text, &self.belief.facts().dialect)
     }
 
-    fn what_is_put_in(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<PutIn> {
+    fn own_values(&self, text: &[u8], asks: Asks, kept: bool, asks_gtid: bool) -> Option<PutIn> {
         let asks_variables = asks.contains(Asks::SYSTEM_VARIABLES);
         let asks_tracked = asks_variables && super::tracking::is_named_in(text);
         let packet_max = if asks_variables { self.belief.packet_limit_to_show(text) } else { None };
@@ -255,7 +255,9 @@ impl Session {
         text: &[u8],
     ) -> Result<Understood<'r>, SessionEnd> {
         let limits = self.prepare_limits();
-        if let Some(refusal) = self.belief.statements.refusal(text.len(), limits, &self.env.worker.shared.prepared) {
+        if let Some(refusal) =
+            self.belief.statements.refusal(text.len(), limits, &self.env.worker.shared.prepared_bytes)
+        {
             let answered = self.answer_error(request, &refusal);
             return Ok(Understood::answered(request, Command::StmtPrepare, answered));
         }

@@ -13,9 +13,9 @@ use super::client::Request;
 use super::query::Query;
 use super::request::statement_id;
 use super::typed::{self, Typed};
+use crate::bytes_in_use::{BytesInUse, BytesShare};
 use crate::error::Refusal;
 use crate::pool::{StatementKey, TypesWanted};
-use crate::prepared_memory::{Prepared, PreparedShare};
 use route::state::StateMap;
 
 /// Statements that one session may keep prepared where the servers' `max_prepared_stmt_count` is not known: its default.
@@ -163,7 +163,7 @@ pub struct ClientStatements {
     last_prepared: Option<u32>,
     known: Option<HashMap<u32, ClientStatement, RandomState>>,
     /// Their share of all sessions' texts, once there were any.
-    share: Option<Box<PreparedShare>>,
+    share: Option<Box<BytesShare>>,
 }
 
 /// How many statements may be prepared, and how long their texts may be together, in bytes.
@@ -195,7 +195,7 @@ impl ClientStatements {
     }
 
     /// Why a statement with a text of so many bytes may not be prepared as well.
-    pub fn refusal(&self, text: usize, limits: PrepareLimits, all: &Prepared) -> Option<Refusal> {
+    pub fn refusal(&self, text: usize, limits: PrepareLimits, all: &BytesInUse) -> Option<Refusal> {
         let (text, known) = (text as u64, self.known.as_ref().map_or(0, HashMap::len) as u64);
         let refusal = |current: u64, why: String| {
             let message =
@@ -205,7 +205,7 @@ impl ClientStatements {
         if known >= limits.statements_max {
             return refusal(limits.statements_max, String::new());
         }
-        let (session, in_all) = (self.share.as_ref().map_or(0, |share| share.bytes()), all.bytes());
+        let (session, in_all) = (self.share.as_ref().map_or(0, |share| share.bytes()), all.get());
         let (bytes, max, key) = match () {
             // One text by itself is bounded by `max_packet`, as on a server.
             () if session > 0 && session + text > limits.session_bytes_max => {
@@ -251,17 +251,17 @@ impl ClientStatements {
     }
 
     /// A statement was prepared.
-    pub fn insert(&mut self, statement: ClientStatement, all: &Arc<Prepared>) {
+    pub fn insert(&mut self, statement: ClientStatement, all: &Arc<BytesInUse>) {
         self.last_prepared = Some(statement.id);
-        self.share.get_or_insert_with(|| Box::new(PreparedShare::new(all)));
+        self.share.get_or_insert_with(|| Box::new(BytesShare::new(all)));
         self.keep(statement);
     }
 
     fn keep(&mut self, statement: ClientStatement) {
-        let bytes = statement.prepared.key.text.len();
+        let bytes = statement.prepared.key.text.len() as u64;
         let before = self.known.get_or_insert_default().insert(statement.id, statement);
         if let Some(share) = &mut self.share {
-            before.inspect(|before| share.remove(before.prepared.key.text.len()));
+            before.inspect(|before| share.remove(before.prepared.key.text.len() as u64));
             share.add(bytes);
         }
     }
@@ -271,7 +271,7 @@ impl ClientStatements {
         let known = self.known.as_mut()?;
         let removed = known.remove(&id);
         if let (Some(share), Some(removed)) = (&mut self.share, &removed) {
-            share.remove(removed.prepared.key.text.len());
+            share.remove(removed.prepared.key.text.len() as u64);
         }
         if known.is_empty() {
             self.known = None;
@@ -328,7 +328,7 @@ pub struct PackedStatements {
     last_id: u32,
     last_prepared: Option<u32>,
     known: Option<Vec<PackedStatement>>,
-    share: Option<Box<PreparedShare>>,
+    share: Option<Box<BytesShare>>,
 }
 
 /// A [`ClientStatement`] with its [`PreparedText`]; the fields are theirs.

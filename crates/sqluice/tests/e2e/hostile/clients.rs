@@ -1,6 +1,6 @@
 //! Clients that misbehave.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use net::{Stream, packets};
 use testkit::{Act, Moment, ReplyBuilder, Server};
@@ -417,4 +417,29 @@ async fn unfinished_commands_share_a_bound() {
     client.query(&format!("SELECT 1 /*{}*/", "x".repeat(12_000_000))).await.unwrap();
     drop(client);
     field.end(160 * 1024).await;
+}
+
+/// A byte now and then is no command that goes on: its memory is for others. Servers give each read 30 seconds.
+#[tokio::test]
+async fn a_long_command_that_comes_byte_by_byte_ends_its_session() {
+    let field = Field::start("a long command byte by byte", Server::usual(), "").await;
+    field.serves().await;
+    let mut command = Vec::new();
+    packet::append(&mut command, 0, &[b"\x03SELECT 1 /*".as_slice(), &vec![b'x'; 1_000_000]].concat());
+    let Stream::Plain(mut stream) = raw_login(&field.front.address).await else { panic!("no TLS was asked for") };
+    stream.write_all(&command[..200_000]).await.unwrap();
+    let begun = Instant::now();
+    for byte in &command[200_000..] {
+        if stream.write_all(&[*byte]).await.is_err() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "it may go on");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(begun.elapsed() >= Duration::from_secs(29), "{:?}", begun.elapsed());
+    until("the memory to be free again", async || {
+        (field.front.metrics().await.sum("sqluice_command_bytes", &[]) == 0.0).then_some(())
+    })
+    .await;
+    field.end(16 * 1024).await;
 }

@@ -15,6 +15,8 @@ pub mod relief;
 pub mod select_server;
 pub mod short_forms;
 pub mod state;
+#[cfg(test)]
+mod testing;
 
 pub use causal_reads::{Needs, OwnWrites, SharedWrites};
 pub use decision::{Demand, Route, Servers, Target, decide};

@@ -88,17 +88,16 @@ impl ClusterSession {
         positions: &'a Positions,
     ) -> Option<Needs<'a>> {
         let needs = self.needs_of(route, all, positions)?;
-        let view = self.cluster.view();
         let counts = match route.target {
             Target::Reader => true,
             // A member that has just become the writer need not have all that another one wrote.
-            Target::Primary => view.group.is_some(),
+            Target::Primary => self.cluster.view().group.is_some(),
             Target::Pinned | Target::Named(_) => false,
         };
-        (counts && !view.same_data).then_some(needs)
+        counts.then_some(needs)
     }
 
-    /// The data that a read must find, wherever it goes.
+    /// The data that a read must find, wherever it goes. Servers that share their data have all of it.
     #[inline]
     pub(super) fn needs_of<'a>(
         &'a self,
@@ -106,7 +105,7 @@ impl ClusterSession {
         all: &'a [SharedWrites],
         positions: &'a Positions,
     ) -> Option<Needs<'a>> {
-        if demand.consistency == Consistency::None {
+        if demand.consistency == Consistency::None || self.cluster.view().same_data {
             return None;
         }
         let (own, before) = (self.own_for(demand), self.before(demand));

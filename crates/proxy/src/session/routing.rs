@@ -64,7 +64,7 @@ impl Session {
         let (view, positions) = (self.here.cluster.view(), published.positions.load());
         let lags = demand.max_lag.map(|_| published.lags.load());
         let all = self.writes_of_all(&demand, &positions);
-        let needs = self.here.needs_of(&demand, &all, &positions).filter(|_| !view.same_data);
+        let needs = self.here.needs_of(&demand, &all, &positions);
         let near = self.here.near(&demand, lags.as_ref().map(|lags| &***lags));
         let route = route::decide(demand, Some(&Servers { view: &view, needs, near }));
         if route.lacks_replica() || is_named && route.target == Target::Reader {

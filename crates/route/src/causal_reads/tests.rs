@@ -4,6 +4,8 @@ use super::*;
 use facts::gtid::mariadb::Gtids;
 use facts::view::{Health, Role, ServerView};
 
+use crate::testing::{self, server};
+
 const PRIMARY: ServerId = ServerId(0);
 const REPLICA: ServerId = ServerId(1);
 const OTHER: ServerId = ServerId(2);
@@ -20,23 +22,8 @@ fn reported(server: ServerId, sequence: u64, logs: bool) -> Option<(Applied, boo
 }
 
 fn view(primary: Health) -> View {
-    let server = |id: ServerId, role, health| ServerView {
-        id,
-        name: format!("db{}", id.0).into(),
-        address: "".into(),
-        resolved: None,
-        role,
-        health,
-        lag: None,
-        serves_reads: true,
-        fenced: false,
-        weight: 100,
-        zone: "".into(),
-        reason: "".into(),
-    };
-    let servers =
-        [server(PRIMARY, Role::Primary, primary), server(REPLICA, Role::Replica, Health::Up)].into_iter().collect();
-    View { primary: Some(PRIMARY), servers, ..View::empty("main") }
+    let [first, replica] = [server(PRIMARY.0, Role::Primary), server(REPLICA.0, Role::Replica)];
+    testing::view(vec![ServerView { health: primary, serves_reads: true, ..first }, replica])
 }
 
 struct Case {

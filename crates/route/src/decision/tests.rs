@@ -12,29 +12,7 @@ use facts::view::ServerId;
 
 use crate::OwnWrites;
 use crate::near::LagBounds;
-
-fn server(id: u16, role: Role) -> ServerView {
-    ServerView {
-        id: ServerId(id),
-        name: format!("db{id}").into(),
-        address: "".into(),
-        resolved: None,
-        role,
-        health: Health::Up,
-        lag: None,
-        serves_reads: role == Role::Replica,
-        fenced: false,
-        weight: 100,
-        zone: "".into(),
-        reason: "".into(),
-    }
-}
-
-/// A primary, db1, and two replicas.
-fn view() -> View {
-    let servers = [server(1, Role::Primary), server(2, Role::Replica), server(3, Role::Replica)];
-    View { primary: Some(ServerId(1)), servers: Arc::new(servers), ..View::empty("main") }
-}
+use crate::testing::{server, three};
 
 fn asks(target: Target, reason: Reason) -> Demand {
     Demand { target, reason, consistency: Consistency::Session, max_lag: None, reads: TableScope::Any }
@@ -64,7 +42,7 @@ fn without_servers_a_demand_is_the_route() {
 
 #[test]
 fn a_read_for_which_no_replica_has_the_data_says_so() {
-    let (view, own, positions) = (view(), own_write(), Positions::default());
+    let (view, own, positions) = (three(), own_write(), Positions::default());
     let needs = Some(Needs { own: Some(&own), all: &[], before: None, positions: &positions });
     let servers = Servers { view: &view, needs, near: None };
     let read = asks(Target::Reader, Reason::Read);
@@ -92,7 +70,7 @@ fn positions() -> Positions {
 
 #[test]
 fn one_replica_that_has_the_data_is_enough() {
-    let (view, positions) = (view(), positions());
+    let (view, positions) = (three(), positions());
     let needs = Some(Needs { own: None, all: &[], before: Some(ServerId(3)), positions: &positions });
     let servers = Servers { view: &view, needs, near: None };
     let read = asks(Target::Reader, Reason::Read);
@@ -105,7 +83,7 @@ fn one_replica_that_has_the_data_is_enough() {
 
 #[test]
 fn a_rule_names_a_server_that_has_the_data_or_any_will_do() {
-    let (view, own, positions) = (view(), own_write(), Positions::default());
+    let (view, own, positions) = (three(), own_write(), Positions::default());
     let needs = Some(Needs { own: Some(&own), all: &[], before: None, positions: &positions });
     let servers = Servers { view: &view, needs, near: None };
     assert_eq!(found(named("db2", Reason::Rule), servers), (Target::Reader, "own_write"));
@@ -136,7 +114,7 @@ fn a_rule_names_a_server_that_has_the_data_or_any_will_do() {
 
 #[test]
 fn replicas_that_are_too_far_behind_leave_a_read_to_the_primary() {
-    let (view, bounds, mut lags) = (view(), LagBounds::default(), Lags::default());
+    let (view, bounds, mut lags) = (three(), LagBounds::default(), Lags::default());
     let max_lag = Duration::from_millis(100);
     let demand = |target, reason| Demand { max_lag: Some(max_lag), ..asks(target, reason) };
     lags.note(ServerId(2), Some(Duration::from_millis(500)));

@@ -1,38 +1,12 @@
 //! Choices among servers.
 
 use super::*;
-use std::sync::Arc;
 
 use facts::gtid::Applied;
 use facts::positions::Positions;
 
 use crate::OwnWrites;
-
-fn server(id: u16, role: Role) -> ServerView {
-    ServerView {
-        id: ServerId(id),
-        name: format!("db{id}").into(),
-        address: "".into(),
-        resolved: None,
-        role,
-        health: Health::Up,
-        lag: None,
-        serves_reads: role == Role::Replica,
-        fenced: false,
-        weight: 100,
-        zone: "".into(),
-        reason: "".into(),
-    }
-}
-
-fn view(servers: Vec<ServerView>) -> View {
-    let primary = servers.iter().find(|server| server.role == Role::Primary).map(|server| server.id);
-    View { primary, servers: Arc::from(servers), ..View::empty("main") }
-}
-
-fn three() -> View {
-    view(vec![server(1, Role::Primary), server(2, Role::Replica), server(3, Role::Replica)])
-}
+use crate::testing::{server, three, view};
 
 const PLAIN: Preferences<'static> = Preferences {
     zone: "",

@@ -82,7 +82,7 @@ use environment::Environment;
 pub use init_connect::ExemptAccounts;
 pub use moving::{Moving, arrive};
 use pipelined::Piped;
-use query::{Query, Understood};
+use query::{Query, Received, Understood};
 use recover::{Failed, Next};
 use relay::Outcome;
 use route::{Reason, Route};
@@ -119,8 +119,12 @@ impl Session {
     ///
     /// Gives what the result cache did for it, for sessions that warm the cache.
     async fn handle(&mut self, request: &Request) -> Result<Option<CacheSaid>, SessionEnd> {
-        let Some(mut query) = self.receive(request).await? else {
-            return self.client.flush_answers().await.map(|()| None);
+        let mut query = match self.receive_plain(request) {
+            Ok(query) => query,
+            Err(read) => match self.receive(request, read).await? {
+                Some(query) => query,
+                None => return self.client.flush_answers().await.map(|()| None),
+            },
         };
         let verdict = self.ask_policy(&mut query);
         let fill = match verdict.is_pass() && query.plan.cache().is_none() {
@@ -148,15 +152,29 @@ impl Session {
         self.run_on_server(&mut query, route, fill, defining.is_some()).await.map(|()| query.cache.came())
     }
 
-    /// A command is understood. One that needs no server is answered and finished; there is no query then.
+    /// A command that asks for nothing but a server, as nearly all do, is understood at once. For another one, gives what was read of
+    /// it so far.
     #[inline]
-    async fn receive<'r>(&mut self, request: &'r Request) -> Result<Option<Query<'r>>, SessionEnd> {
+    fn receive_plain<'r>(&mut self, request: &'r Request) -> Result<Query<'r>, Received> {
         self.look_at_catalog();
         if self.belief.gone_schema.is_some() && self.here.held.is_none() {
             self.belief.choose_gone_schema_again();
         }
         let arrived = self.arrival();
-        match self.understand(request).await? {
+        match self.understand_plain(request) {
+            Ok(mut query) => {
+                query.arrived = arrived;
+                self.belief.find_hidden(&mut query);
+                Ok(query)
+            }
+            Err(statement) => Err(Received { arrived, statement }),
+        }
+    }
+
+    /// Any other command is understood. One that needs no server is answered and finished; there is no query then.
+    async fn receive<'r>(&mut self, request: &'r Request, read: Received) -> Result<Option<Query<'r>>, SessionEnd> {
+        let Received { arrived, statement } = read;
+        match Box::pin(self.understand(request, statement)).await? {
             Understood::Query(mut query) => {
                 query.arrived = arrived;
                 self.belief.find_hidden(&mut query);

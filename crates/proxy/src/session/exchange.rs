@@ -37,7 +37,8 @@ impl Session {
             self.look_at_pinned(held)?;
         }
         let prepare_as = if query.prepares() { self.belief.statements.next_id() } else { 0 };
-        let mut sent = self.send(held, query).await?;
+        let mut sent = self.env.worker.outgoing.take();
+        self.send(held, query, &mut sent).await?;
         if held.lease.origin.tells_characteristics || self.belief.tracking.hides() {
             self.belief.hide_characteristics(held);
         }
@@ -64,7 +65,7 @@ impl Session {
             handle: &self.env.handle,
             client: &mut self.client,
             connection: &mut held.lease,
-            pending: std::mem::take(&mut sent.pending),
+            pending: &mut sent.pending,
             tracking: tracking_after.as_ref().unwrap_or(&self.belief.tracking),
             withhold,
             hearing: Some(hearing),
@@ -75,7 +76,6 @@ impl Session {
             outcome,
         };
         show_query(&self.env.handle.activity, (query, began), pin!(relay.run())).await?;
-        sent.pending = relay.pending;
         if let Some(after) = tracking_after {
             self.belief.tracking.heard_by(after);
         }

@@ -120,7 +120,7 @@ impl Session {
             handle: &self.env.handle,
             client: &mut self.client,
             connection,
-            pending: std::mem::take(&mut out.pending),
+            pending: &mut out.pending,
             tracking: &self.belief.tracking,
             withhold: Withhold::Nothing,
             file_allowed: false,

@@ -1,5 +1,6 @@
 //! Reads on pipelines: which may share a connection with reads of other sessions, and how their sessions take the replies.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -405,6 +406,7 @@ impl Session {
     ) -> Result<(), RelayError> {
         let capabilities: Capabilities = held.lease.origin.capabilities;
         let expected = Expected { exchange: Exchange::new(query.expect, capabilities), purpose: Purpose::Client };
+        let mut pending = VecDeque::from([expected]);
         let hearing =
             Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects: &query.statement.effects };
         let mut relay = Relay {
@@ -412,7 +414,7 @@ impl Session {
             handle: &self.env.handle,
             client: &mut self.client,
             connection: &mut held.lease,
-            pending: [expected].into(),
+            pending: &mut pending,
             tracking: &self.belief.tracking,
             withhold: Withhold::Nothing,
             hearing: Some(hearing),

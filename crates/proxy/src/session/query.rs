@@ -20,6 +20,15 @@ use super::long_text::LongText;
 use super::statements::PreparedText;
 use crate::pool::StatementKey;
 
+/// The things that are known of a command before it is understood.
+#[derive(Debug)]
+pub struct Received {
+    /// When it came; `None` while no query becomes an event.
+    pub arrived: Option<Arrived>,
+    /// The meaning of its text, if it was read already.
+    pub statement: Option<Rc<Statement>>,
+}
+
 /// A command, understood.
 #[derive(Debug)]
 pub enum Understood<'r> {

@@ -48,7 +48,7 @@ pub struct Relay<'a> {
     /// The connection to read from.
     pub connection: &'a mut Connection,
     /// Replies that are outstanding, in order.
-    pub pending: VecDeque<Expected>,
+    pub pending: &'a mut VecDeque<Expected>,
     /// The part of session tracking that the client wants to hear.
     pub tracking: &'a ClientTracking,
     /// Errors that are not for the client.

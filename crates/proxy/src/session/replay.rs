@@ -329,7 +329,8 @@ impl Session {
     /// Runs a statement and drops its reply.
     async fn swallow(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outcome, RelayError> {
         self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
-        let mut sent = self.send(held, query).await?;
+        let mut sent = self.env.worker.outgoing.take();
+        self.send(held, query, &mut sent).await?;
         if let Some(last) = sent.pending.back_mut() {
             last.purpose = Purpose::Replay;
         }
@@ -340,7 +341,7 @@ impl Session {
             handle: &self.env.handle,
             client: &mut self.client,
             connection: &mut held.lease,
-            pending: std::mem::take(&mut sent.pending),
+            pending: &mut sent.pending,
             tracking: &self.belief.tracking,
             withhold: Withhold::Nothing,
             hearing: None,

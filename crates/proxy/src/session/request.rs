@@ -25,12 +25,54 @@ fn unsupported_in_protocol() -> Refusal {
 }
 
 impl Session {
-    /// Understands a command; answers what needs no server.
-    pub(super) async fn understand<'r>(&mut self, request: &'r Request) -> Result<Understood<'r>, SessionEnd> {
+    /// Understands a short text in which nothing is that a server does not know, or its execution. Of another command, gives the
+    /// meaning of its text if it was read.
+    #[inline]
+    pub(super) fn understand_plain<'r>(&mut self, request: &'r Request) -> Result<Query<'r>, Option<Rc<Statement>>> {
+        let (&byte, arguments) = request.payload().split_first().ok_or(None)?;
+        match Command::from_byte(byte) {
+            Some(Command::Query) => {}
+            Some(Command::StmtExecute) => return self.plain_execution(request, arguments).ok_or(None),
+            _ => return Err(None),
+        }
+        let text_at = query_text_at(arguments, self.client.capabilities).map_err(|_| None)?;
+        let text = arguments.get(text_at..).filter(|text| text.len() <= LONG_TEXT_BYTES).ok_or(None)?;
+        let statement = self.classify(text);
+        if !statement.asks.is_empty() || statement.kind == Kind::Kill {
+            return Err(Some(statement));
+        }
+        let query = Query::new(request, Command::Query, statement, Body::AsCame, Expect::Results);
+        Ok(query.with_text_at(1 + text_at, self.belief.facts().dialect))
+    }
+
+    /// The execution of a prepared statement that asks for nothing but a server.
+    #[inline]
+    fn plain_execution<'r>(&mut self, request: &'r Request, arguments: &[u8]) -> Option<Query<'r>> {
+        let known = self.belief.statements.find(statement_id(arguments)?)?;
+        let (id, prepared) = (known.id, &known.prepared);
+        let statement = &prepared.statement;
+        if known.refused.is_some()
+            || statement.asks.contains(Asks::DIAGNOSTICS)
+            || statement.kind == Kind::Kill
+            || asks_for_cursor(arguments)
+        {
+            return None;
+        }
+        let query =
+            Query::new(request, Command::StmtExecute, statement.clone(), Body::Execute(id), Expect::Results);
+        Some(query.of_prepared(prepared.clone()))
+    }
+
+    /// Understands a command, whose text has this meaning if it was read already; answers what needs no server.
+    pub(super) async fn understand<'r>(
+        &mut self,
+        request: &'r Request,
+        statement: Option<Rc<Statement>>,
+    ) -> Result<Understood<'r>, SessionEnd> {
         let Some((&byte, arguments)) = request.payload().split_first() else { return Ok(self.not_a_command(request)) };
         let Some(command) = Command::from_byte(byte) else { return Ok(self.not_a_command(request)) };
         match command {
-            Command::Query => self.understand_query(request, arguments).await,
+            Command::Query => self.understand_query(request, arguments, statement).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments).await,
             Command::StmtBulkExecute if !self.belief.is_mariadb() => Ok(self.not_known(request, command)),
             Command::StmtBulkExecute if !self.client.capabilities.contains(Capabilities::STMT_BULK) => {
@@ -100,6 +142,7 @@ impl Session {
         &mut self,
         request: &'r Request,
         arguments: &[u8],
+        statement: Option<Rc<Statement>>,
     ) -> Result<Understood<'r>, SessionEnd> {
         let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else {
             let message = "Malformed communication packet.".to_owned();
@@ -113,11 +156,7 @@ impl Session {
             let (statement, long) = Box::pin(self.read_long_text(text, 1 + text_at)).await;
             return Box::pin(self.understand_asking(query(statement).with_long_text(long), attributes, text)).await;
         }
-        let statement = self.classify(text);
-        if statement.asks.is_empty() && statement.kind != Kind::Kill {
-            // As nearly all do: nothing of what a server does not know is in it.
-            return Ok(Understood::Query(query(statement).with_text_at(1 + text_at, self.belief.facts().dialect)));
-        }
+        let statement = statement.unwrap_or_else(|| self.classify(text));
         let query = query(statement).with_text_at(1 + text_at, self.belief.facts().dialect);
         Box::pin(self.understand_asking(query, attributes, text)).await
     }
@@ -307,7 +346,7 @@ impl Session {
         // A procedure sends its results at once, whether or not a cursor was asked for.
         let opens_cursor = command == Command::StmtExecute
             && known.prepared.statement.kind != Kind::Call
-            && arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0);
+            && asks_for_cursor(arguments);
         let (id, prepared) = (known.id, known.prepared.clone());
         let statement = prepared.statement.clone();
         let asks_messages = statement.asks.contains(Asks::DIAGNOSTICS);
@@ -370,6 +409,11 @@ impl Belief {
 /// The statement id that stands first in a command about a prepared statement.
 pub(super) fn statement_id(arguments: &[u8]) -> Option<u32> {
     arguments.first_chunk().map(|id| u32::from_le_bytes(*id))
+}
+
+/// Whether the arguments of COM_STMT_EXECUTE ask for a cursor.
+fn asks_for_cursor(arguments: &[u8]) -> bool {
+    arguments.get(4).is_some_and(|flags| flags & CURSOR_READ_ONLY != 0)
 }
 
 /// A command of administration that servers answer: its meaning, and the form of its reply. `None` for one that no server

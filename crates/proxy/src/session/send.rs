@@ -19,34 +19,38 @@ use route::Pin;
 const WRITES: Access = Access::Primary(Why::Writes);
 
 impl Session {
-    /// Sends the statement; gives the replies that are outstanding then.
-    pub(super) async fn send(&mut self, held: &mut Held, query: &Query<'_>) -> Result<Outgoing, RelayError> {
-        let mut out = self.env.worker.outgoing.take();
+    /// Sends the statement by way of `out`, which has the replies that are outstanding then.
+    pub(super) async fn send(
+        &mut self,
+        held: &mut Held,
+        query: &Query<'_>,
+        out: &mut Outgoing,
+    ) -> Result<(), RelayError> {
         let connection = &mut *held.lease;
         let reads = query.statement.access.only_reads();
         if self.belief.finds_variables_of_others(&connection.origin, query) {
-            reset_ahead(connection, &mut out);
+            reset_ahead(connection, out);
         }
         let mut instead = None;
         if query.command == Command::Query && self.belief.needs_text_instead(query) {
-            instead = Box::pin(self.query_instead(connection, query, &mut out)).await?.map(Body::Payload);
+            instead = Box::pin(self.query_instead(connection, query, out)).await?.map(Body::Payload);
         }
         let statement = match &query.body {
             Body::Execute(id) | Body::OfStatement(id) => {
-                Some((*id, self.prepared_on(connection, *id, query, &mut out).await?))
+                Some((*id, self.prepared_on(connection, *id, query, out).await?))
             }
             Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
         };
-        let may_be_refused = self.fix_up(connection, &self.belief.state, &mut out);
+        let may_be_refused = self.fix_up(connection, &self.belief.state, out);
         if !query.statement.effects.is_empty() {
-            self.belief.hear_of_characteristics(connection, query, &mut out);
+            self.belief.hear_of_characteristics(connection, query, out);
         } else if connection.origin.tells_characteristics {
-            self.belief.hear_no_more_of_characteristics(connection, query, &mut out);
+            self.belief.hear_no_more_of_characteristics(connection, query, out);
         }
         if let Some(awaits) = held.awaits.take() {
-            awaits.put(connection, &mut out);
+            awaits.put(connection, out);
         }
-        self.restore_past(connection, query, &mut out);
+        self.restore_past(connection, query, out);
         if !out.pending.is_empty() && !self.belief.past.found_rows_unsure && !self.belief.past.found_rows_given {
             // Some of what goes ahead is counted on a connection that the session keeps.
             self.belief.past.found_rows_are_here = true;
@@ -54,10 +58,10 @@ impl Session {
         if may_be_refused && !reads {
             // Should the schema be gone, a statement that writes must not run in the one before; and the server would run it
             // behind a SET that it has refused.
-            Box::pin(self.settle_fix_ups(connection, &mut out)).await?;
+            Box::pin(self.settle_fix_ups(connection, out)).await?;
         }
         let body = instead.as_ref().unwrap_or(&query.body);
-        let as_came = self.write_body(connection, query, body, statement, &mut out);
+        let as_came = self.write_body(connection, query, body, statement, out);
         out.expect(connection, query.expect, Purpose::Client);
         if connection.origin.last_session != self.env.handle.id {
             connection.origin.of_several |= connection.origin.last_session != 0;
@@ -72,7 +76,7 @@ impl Session {
                 out.sent = true;
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Puts the statement into `out`, unless its packets can go as they came: then it gives these.

@@ -196,6 +196,7 @@ impl Session {
                     types: None,
                     typed: None,
                     cursor_of: None,
+                    long_data_of: None,
                     refused: None,
                 };
                 self.belief.statements.insert(statement, &self.env.worker.shared.prepared_bytes);

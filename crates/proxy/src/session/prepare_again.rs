@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use route::Pin;
 use route::state::StateMap;
 use sql::{Asks, Kind, Statement};
 use wire::command::{Command, LAST_PREPARED};
@@ -11,7 +12,7 @@ use super::Session;
 use super::belief::Belief;
 use super::query::{Body, Query};
 use super::relay::RelayError;
-use super::statements::PreparedText;
+use super::statements::{LongDataOf, PreparedText};
 use crate::outgoing::Outgoing;
 use crate::outgoing::Purpose;
 use crate::pool::{Connection, ForTypes, StatementKey};
@@ -42,27 +43,9 @@ impl Session {
         };
         let prepared = known.prepared.clone();
         let mut key = prepared.key.clone();
-        let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
-        let executes = query.command == Command::StmtExecute;
-        let asks_gtid = executes && self.belief.asks_last_gtid(prepared.statement.asks, &key.text);
-        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.belief.needs_text_instead(query);
-        if executes
-            && is_late
-            && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await?
-        {
-            key.text = instead.text.into();
-            query.text_replaced.set(true);
-            out.columns = instead.columns;
-        } else if executes
-            && (asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) || asks_gtid)
-            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty(), asks_gtid)
-        {
-            if rewritten.renames && prepared.statement.kind == Kind::Select {
-                let state = self.belief.state_to_prepare_in(&prepared);
-                out.columns = Box::pin(self.columns_as_spelt(connection, query, &key.text, &state, out)).await?;
-            }
-            key.text = rewritten.text.into();
-            query.text_replaced.set(true);
+        let asks_nothing = prepared.statement.asks.is_empty() && !self.belief.needs_text_instead(query);
+        if !asks_nothing || self.belief.pins.has(Pin::LongData) {
+            Box::pin(self.text_to_run(connection, (id, &prepared), query, &mut key, out)).await?;
         }
         self.belief.statements.find_mut(id).into_iter().for_each(|known| known.follow_cursor(query, &mut key));
         // A reset forgets what is prepared.
@@ -83,6 +66,63 @@ impl Session {
         Box::pin(self.settle_fix_ups(connection, out)).await?;
         let found = find(connection, &key);
         Ok(found.map_or(0, |found| given(connection, found, out)))
+    }
+}
+
+impl Session {
+    /// Puts the text into the key that the server gets in place of the client's, if another one goes there. Long data belongs to
+    /// the text that it was sent to: its execution runs that one.
+    async fn text_to_run(
+        &mut self,
+        connection: &mut Connection,
+        (id, prepared): (u32, &PreparedText),
+        query: &Query<'_>,
+        key: &mut StatementKey,
+        out: &mut Outgoing,
+    ) -> Result<(), RelayError> {
+        let executes = query.command == Command::StmtExecute;
+        let is_select = prepared.statement.kind == Kind::Select;
+        if self.belief.pins.has_long_data(id) && query.command != Command::StmtFetch {
+            let known = self.belief.statements.find(id);
+            let Some(sent) = known.and_then(|known| known.long_data_of.clone()) else { return Ok(()) };
+            if executes && sent.renames {
+                let state = self.belief.state_to_prepare_in(prepared);
+                out.columns = Box::pin(self.columns_as_spelt(connection, query, &key.text, &state, out)).await?;
+            }
+            key.text = sent.text;
+            query.text_replaced.set(executes);
+            return Ok(());
+        }
+        let begins = query.command == Command::StmtSendLongData;
+        if !executes && !begins {
+            return Ok(());
+        }
+        let asks = prepared.statement.asks - (Asks::CONNECTION_ID | Asks::SYSTEM_VARIABLES);
+        let asks_gtid = self.belief.asks_last_gtid(prepared.statement.asks, &key.text);
+        let is_late = prepared.statement.asks.contains(Asks::CONNECTION_ID) || self.belief.needs_text_instead(query);
+        let mut renames = false;
+        let mut columns = None;
+        if is_late && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await? {
+            key.text = instead.text.into();
+            (columns, renames) = (instead.columns, is_select);
+        } else if (asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) || asks_gtid)
+            && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty(), asks_gtid)
+        {
+            renames = rewritten.renames && is_select;
+            if renames && executes {
+                let state = self.belief.state_to_prepare_in(prepared);
+                columns = Box::pin(self.columns_as_spelt(connection, query, &key.text, &state, out)).await?;
+            }
+            key.text = rewritten.text.into();
+        }
+        let is_another = key.text != prepared.key.text;
+        if executes {
+            query.text_replaced.set(is_another);
+            out.columns = columns;
+        } else if let Some(known) = self.belief.statements.find_mut(id) {
+            known.long_data_of = is_another.then(|| LongDataOf { text: key.text.clone(), renames });
+        }
+        Ok(())
     }
 }
 

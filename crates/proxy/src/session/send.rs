@@ -10,6 +10,7 @@ use super::client::Request;
 use super::fix_up::reset_ahead;
 use super::query::{Body, Query};
 use super::relay::RelayError;
+use super::statements::ClientStatement;
 use super::write::{write, write_while_alive};
 use super::{Held, Session};
 use crate::outgoing::{Outgoing, Purpose};
@@ -152,7 +153,7 @@ impl Session {
     pub(super) async fn close_statement(&mut self, arguments: &[u8]) {
         let Some(id) = super::request::statement_id(arguments) else { return };
         let closed = self.belief.statements.remove(id);
-        let key: Option<StatementKey> = closed.as_ref().map(|known| known.prepared.key.clone());
+        let keys: Vec<StatementKey> = closed.iter().flat_map(ClientStatement::keys).collect();
         if let (Some(log), Some(closed)) = (&mut self.transaction.log, closed) {
             log.closes(closed);
         }
@@ -163,16 +164,21 @@ impl Session {
         self.end_long_data(id);
         self.env.show_pins(self.belief.pins.bits());
         let Some(mut held) = self.here.held.take() else { return };
-        if let Some(server_id) = key.and_then(|key| {
-            let found = held.lease.origin.statements.find(&key);
-            held.lease.origin.statements.forget(&key);
-            found
-        }) {
-            let mut out = Outgoing::default();
-            out.command(&held.lease, Command::StmtClose, &server_id.to_le_bytes(), Purpose::Client, Expect::Nothing);
-            if write(&mut held.lease, &out.bytes).await.is_err() {
-                return;
+        let mut out = Outgoing::default();
+        for key in keys {
+            if let Some(server_id) = held.lease.origin.statements.find(&key) {
+                held.lease.origin.statements.forget(&key);
+                out.command(
+                    &held.lease,
+                    Command::StmtClose,
+                    &server_id.to_le_bytes(),
+                    Purpose::Client,
+                    Expect::Nothing,
+                );
             }
+        }
+        if !out.bytes.is_empty() && write(&mut held.lease, &out.bytes).await.is_err() {
+            return;
         }
         if self.belief.pins.is_empty() {
             self.release(held).await;

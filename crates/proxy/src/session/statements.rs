@@ -56,11 +56,30 @@ pub struct ClientStatement {
     pub typed: Option<Box<Typed>>,
     /// The text that its last cursor belongs to, where that was another one than its own.
     pub cursor_of: Option<Arc<[u8]>>,
+    /// The text that its long data was sent to, where that was another one than its own.
+    pub long_data_of: Option<LongDataOf>,
     /// Why long data for it was refused, which the next execution answers.
     pub refused: Option<Box<Refused>>,
 }
 
+/// The text that a server got in place of a statement's own, and that has its long data.
+#[derive(Clone, Debug)]
+pub struct LongDataOf {
+    /// The text.
+    pub text: Arc<[u8]>,
+    /// Its columns are described as those of the client's text.
+    pub renames: bool,
+}
+
 impl ClientStatement {
+    /// The keys of the texts of its cursor and of its long data, beside its own.
+    pub fn keys(&self) -> impl Iterator<Item = StatementKey> {
+        let own = &self.prepared.key;
+        let long = self.long_data_of.as_ref().map(|sent| &sent.text);
+        let texts = [Some(&own.text), self.cursor_of.as_ref(), long];
+        texts.into_iter().flatten().map(|text| StatementKey { text: text.clone(), context: own.context })
+    }
+
     /// An execution that opens a cursor runs this text; a fetch or a reset goes to the text that it ran.
     pub fn follow_cursor(&mut self, query: &Query<'_>, key: &mut StatementKey) {
         if query.opens_cursor {
@@ -298,7 +317,8 @@ impl ClientStatements {
     pub fn pack(self) -> PackedStatements {
         let ClientStatements { last_id, last_prepared, known, share } = self;
         let pack = |statement: ClientStatement| {
-            let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _, refused } = statement;
+            let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _, long_data_of: _, refused } =
+                statement;
             let PreparedText { key, state, dialect, statement, long_form, tags, rewritten } =
                 Rc::unwrap_or_clone(prepared);
             let statement = Rc::unwrap_or_clone(statement);
@@ -370,7 +390,19 @@ impl PackedStatements {
             let statement = Rc::new(statement);
             let prepared = PreparedText { key, state, dialect, statement, long_form, tags, rewritten };
             let prepared = Rc::new(prepared);
-            (id, ClientStatement { id, prepared, parameters, types, typed, cursor_of: None, refused })
+            (
+                id,
+                ClientStatement {
+                    id,
+                    prepared,
+                    parameters,
+                    types,
+                    typed,
+                    cursor_of: None,
+                    long_data_of: None,
+                    refused,
+                },
+            )
         };
         let known = known.map(|known| known.into_iter().map(unpack).collect());
         ClientStatements { last_id, last_prepared, known, share }

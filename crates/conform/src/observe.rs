@@ -54,6 +54,9 @@ impl Observer<'_> {
         if !self.capabilities.contains(Capabilities::SESSION_TRACK) && plain.len() != payload.len() {
             line += " and more bytes";
         }
+        if ok.empty_report {
+            line += " empty-report";
+        }
         // Variables of one packet come in the order of a hash table.
         let mut variables = Vec::new();
         for change in ok.changes() {

@@ -32,6 +32,8 @@ pub struct Ok<'a> {
     pub info: &'a [u8],
     /// Session changes, raw; read them by [`Ok::changes`].
     pub session_state: &'a [u8],
+    /// The packet announces session changes, and its list of them is empty: MySQL sends this after a BEGIN in a transaction.
+    pub empty_report: bool,
 }
 
 impl<'a> Ok<'a> {
@@ -43,13 +45,15 @@ impl<'a> Ok<'a> {
         let insert_id = reader.lenenc("OK insert id")?;
         let status = Status::from_bits_retain(reader.u16("OK status")?);
         let warnings = reader.u16("OK warnings")?;
-        let mut ok = Ok { affected_rows, insert_id, status, warnings, info: &[], session_state: &[] };
+        let mut ok =
+            Ok { affected_rows, insert_id, status, warnings, info: &[], session_state: &[], empty_report: false };
         if !reader.is_empty() {
             // Servers write a length in front of it with and without session tracking, whatever their manuals say.
             ok.info = reader.lenenc_bytes("OK info")?;
             let tracks = capabilities.contains(Capabilities::SESSION_TRACK);
             if tracks && status.contains(Status::SESSION_STATE_CHANGED) && !reader.is_empty() {
                 ok.session_state = reader.lenenc_bytes("OK session state")?;
+                ok.empty_report = ok.session_state.is_empty();
             }
         }
         Ok(ok)
@@ -57,7 +61,8 @@ impl<'a> Ok<'a> {
 
     /// Writes the payload with this first byte ([`OK`] or [`EOF`]) for a peer with these capabilities in common.
     pub fn write(&self, out: &mut Vec<u8>, header: u8, capabilities: Capabilities) {
-        let tracks = capabilities.contains(Capabilities::SESSION_TRACK) && !self.session_state.is_empty();
+        let reports = !self.session_state.is_empty() || self.empty_report;
+        let tracks = capabilities.contains(Capabilities::SESSION_TRACK) && reports;
         out.push(header);
         out.put_lenenc(self.affected_rows);
         out.put_lenenc(self.insert_id);
@@ -284,6 +289,16 @@ mod tests {
         let plain = written(&ok, Capabilities::empty());
         let read = Ok::parse(&plain, Capabilities::empty()).unwrap();
         assert_eq!((read.info, read.status, read.session_state), (&b"hi"[..], Status::empty(), &[][..]));
+    }
+
+    #[test]
+    fn an_empty_report_stays_one() {
+        let ok = Ok { status: Status::SESSION_STATE_CHANGED, empty_report: true, ..Ok::default() };
+        assert_eq!(written(&ok, TRACK), [0, 0, 0, 0, 0x40, 0, 0, 0, 0]);
+        assert_eq!(Ok::parse(&written(&ok, TRACK), TRACK), Ok(ok));
+        let bytes = written(&ok, Capabilities::empty());
+        let plain = Ok::parse(&bytes, Capabilities::empty()).unwrap();
+        assert_eq!((plain.status, plain.empty_report), (Status::empty(), false));
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Session {
         let warnings = self.belief.own_messages().filter(|_| counts_earlier);
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
-        let hearing = Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects };
+        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, &query.statement);
         outcome.sent = sent.sent;
         outcome.taps = Taps {
             sum: self.transaction.log.is_some().then(Checksum::default),

@@ -407,8 +407,7 @@ impl Session {
         let capabilities: Capabilities = held.lease.origin.capabilities;
         let expected = Expected { exchange: Exchange::new(query.expect, capabilities), purpose: Purpose::Client };
         let mut pending = VecDeque::from([expected]);
-        let hearing =
-            Hearing { tracking: &self.belief.tracking, state: &self.belief.state, effects: &query.statement.effects };
+        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, &query.statement);
         let mut relay = Relay {
             worker: &self.env.worker,
             handle: &self.env.handle,

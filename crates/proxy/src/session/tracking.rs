@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 
 use facts::catalog::Catalog;
 use route::state::StateMap;
-use sql::{Effect, Value};
+use sql::{Effect, Statement, TransactionStep, Value};
+use wire::Status;
 
 use late::Late;
 use reports::Explicit;
@@ -79,9 +80,24 @@ pub struct Hearing<'a> {
     pub state: &'a StateMap,
     /// The statement's effects.
     pub effects: &'a [Effect],
+    /// It is one statement that begins a transaction or ends it.
+    pub is_step: bool,
 }
 
-impl Hearing<'_> {
+impl<'a> Hearing<'a> {
+    /// The changes that a client with these reports, in this state, wants to hear of behind a statement.
+    pub fn behind(tracking: &'a ClientTracking, state: &'a StateMap, statement: &'a Statement) -> Hearing<'a> {
+        use TransactionStep::{Begin, Commit, Rollback};
+        let step = matches!(statement.transaction, Some(Begin { .. } | Commit { .. } | Rollback { .. }));
+        let is_step = statement.parts == 1 && step;
+        Hearing { tracking, state, effects: &statement.effects, is_step }
+    }
+
+    /// Whether MySQL announces changes with this OK packet and lists none: one explicit transaction follows another.
+    pub fn is_of_next_transaction(&self, status: Status) -> bool {
+        let was_explicit = self.tracking.in_explicit() && !self.state.tells_transactions();
+        self.is_step && was_explicit && status.contains(Status::IN_TRANSACTION)
+    }
     /// Whether a status flag of a result may be about a change that the client wants to hear of, where the result has no room to
     /// say which: about all changes, transactions, or a variable that the statement sets while it runs.
     pub fn is_of_any(&self) -> bool {
@@ -145,6 +161,11 @@ impl ClientTracking {
             _ => return false,
         }
         true
+    }
+
+    /// The last report was of a transaction that a statement has begun.
+    fn in_explicit(&self) -> bool {
+        self.explicit.get() != Explicit::None
     }
 
     /// It wants more GTIDs than Sqluice itself asks servers for.

@@ -92,7 +92,12 @@ impl Relay<'_> {
         // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
         let reported = self.tracking.reported_with(ok);
         let is_whole = reported.is_empty() && warnings == ok.warnings;
-        let ok = Ok { session_state: &reported, warnings, ..*ok };
+        // MySQL announces changes behind a BEGIN in a transaction, too, and lists none; a commit's GTID was for Sqluice.
+        let as_came = ok.empty_report && !self.tracking.hides();
+        let is_of_next = || self.hearing.as_ref().is_some_and(|hearing| hearing.is_of_next_transaction(ok.status));
+        let empty_report = reported.is_empty() && !self.connection.origin.mariadb && (as_came || is_of_next());
+        let is_whole = is_whole && !empty_report;
+        let ok = Ok { session_state: &reported, empty_report, warnings, ..*ok };
         let capabilities = self.client.capabilities;
         match &mut self.outcome.taps.copy {
             Some(copied) if is_whole => copied.take_packet(sequence, |out| ok.write(out, header, capabilities)),

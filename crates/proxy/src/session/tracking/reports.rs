@@ -230,7 +230,7 @@ mod tests {
         };
         let mut tracking = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(tracking.beginning(Some("db")), b"\x01\x03\x02db");
-        let hearing = Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[] };
+        let hearing = Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[], is_step: false };
         assert!(tracking.beginning(None).is_empty() && !hearing.is_of_any());
         assert_eq!(heard(&tracking), 2, "the connection has the client's own setting");
         for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {

@@ -19,6 +19,8 @@ pub enum RoutineAccess {
 pub struct Hidden {
     /// Reading it writes, locks, or changes the session.
     pub writes: bool,
+    /// Reading it calls stored functions, which may change the session.
+    pub calls: bool,
     /// State that any statement with it may leave on its connection.
     pub leaves: Leaves,
     /// State that a statement leaves if it writes: that of triggers and of columns' defaults.
@@ -35,6 +37,7 @@ impl Hidden {
     pub fn and(self, other: Hidden) -> Hidden {
         Hidden {
             writes: self.writes || other.writes,
+            calls: self.calls || other.calls,
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
             asks: self.asks | other.asks,

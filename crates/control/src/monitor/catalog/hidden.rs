@@ -118,9 +118,9 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
     for called in calls(body) {
         let known = |((_, name), access): (&(String, String), &RoutineAccess)| (name == called).then_some(*access);
         let mut access = routines.functions.iter().filter_map(known).peekable();
-        if access.peek().is_none() {
-            hidden.writes |= !complete;
-        }
+        let is_known = access.peek().is_some();
+        hidden.writes |= !is_known && !complete;
+        hidden.calls |= is_known;
         hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
         let leaving = routines.function_leaves.iter().filter(|((_, name), _)| name == called);
         hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
@@ -128,11 +128,12 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
     hidden
 }
 
-/// The names of stored functions, as servers show calls of them: `` `schema`.`name`( ``.
+/// The names of stored functions, as servers show calls of them: `` `schema`.`name`( ``, and `` `name`( `` of one in the view's own
+/// schema (seen with MariaDB 10.11 and MySQL 9.7).
 fn calls(body: &str) -> impl Iterator<Item = &str> {
     body.match_indices("`(").filter_map(|(end, _)| {
         let start = body[..end].rfind('`')?;
-        body[..start].ends_with("`.").then(|| &body[start + 1..end])
+        Some(&body[start + 1..end])
     })
 }
 
@@ -218,6 +219,8 @@ mod tests {
              app|plain|select `app`.`t`.`a` AS `nextval`,`app`.`reads`(1) AS `b` from `app`.`t`
              app|Next|select nextval(`app`.`s`) AS `n`
              app|calls|select `app`.`writes`() AS `n`
+             app|own|select `writes`() AS `n`
+             app|named|with `c`(`n`) as (select 1) select `c`.`n` AS `n` from `c`
              app|over|select `app`.`next`.`n` AS `n` from `app`.`next`
              app|unknown|select `app`.`not_known`(1) AS `n`
              app|locks|select get_lock('a',1) AS `n`
@@ -225,13 +228,15 @@ mod tests {
         );
         let mut hidden = of_views(&views, &routines, true);
         let of = |hidden: &HiddenIn, name: &str| hidden.get(&("app".to_owned(), name.to_owned())).copied();
-        assert_eq!(of(&hidden, "plain"), None);
+        assert_eq!(of(&hidden, "plain"), Some(Hidden { calls: true, ..Hidden::default() }));
         assert_eq!(of(&hidden, "unknown"), None, "no stored function of that name");
         assert_eq!(of(&hidden, "unread"), Some(Hidden { unread: true, ..Hidden::default() }));
         for name in ["next", "over"] {
             assert_eq!(of(&hidden, name), Some(of_reads(Leaves::SEQUENCES)), "{name}");
         }
-        assert_eq!(of(&hidden, "calls"), Some(of_reads(Leaves::empty())));
+        assert_eq!(of(&hidden, "named"), None);
+        assert_eq!(of(&hidden, "own"), of(&hidden, "calls"));
+        assert_eq!(of(&hidden, "calls"), Some(Hidden { calls: true, ..of_reads(Leaves::empty()) }));
         assert_eq!(of(&hidden, "locks"), Some(of_reads(Leaves::USER_LOCKS)));
         assert_eq!(of(&of_views(&views, &routines, false), "unknown").map(|hidden| hidden.writes), Some(true));
         let triggers = table("TABLE_SCHEMA|TABLE_NAME|BODY\napp|t|BEGIN CALL locks(); END\napp|u|SET NEW.a = 1");
@@ -240,7 +245,11 @@ mod tests {
         spread(&bodies(&views, &triggers), &mut routines, &mut hidden);
         let of_writes = Hidden { leaves_of_writes: Leaves::USER_LOCKS, ..Hidden::default() };
         assert_eq!((of(&hidden, "t"), of(&hidden, "u")), (Some(of_writes), None));
-        assert_eq!(of(&hidden, "plain"), Some(of_writes), "a write to the view is one to its table");
+        assert_eq!(
+            of(&hidden, "plain"),
+            Some(Hidden { calls: true, ..of_writes }),
+            "a write to the view is one to its table"
+        );
         let inserts = ("app".to_owned(), "inserts".to_owned());
         assert_eq!(routines.procedure_leaves[&inserts], Leaves::USER_LOCKS);
     }

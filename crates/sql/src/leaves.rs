@@ -15,7 +15,8 @@ bitflags! {
         const USER_LOCKS = 1;
         /// LASTVAL() of a sequence.
         const SEQUENCES = 1 << 1;
-        /// System variables, a role, handlers and the locks of tables and of the server: only the connection knows them.
+        /// System variables, a role, handlers, temporary tables of a function, and the locks of tables and of the server: only
+        /// the connection knows them.
         const UNREPORTED = 1 << 2;
         /// The replay of events by BINLOG. Further events follow on the same connection only; a number of SET insert_id goes
         /// with the next statement there; and no reset ends it (seen with MariaDB 10.11 and MySQL 9.7).
@@ -64,6 +65,10 @@ fn of_words(body: &str) -> Leaves {
             () if is("nextval") => leaves |= Leaves::SEQUENCES,
             () if is("execute") => leaves |= Leaves::OF_UNKNOWN_CODE,
             () if is("binlog") && !before.eq_ignore_ascii_case("show") => leaves |= Leaves::EVENTS,
+            // A result in the old framing has no room for the report of a temporary table.
+            () if is("temporary") && ["create", "replace"].iter().any(|verb| before.eq_ignore_ascii_case(verb)) => {
+                leaves |= Leaves::UNREPORTED;
+            }
             () if is("role") && before.eq_ignore_ascii_case("set") => leaves |= Leaves::UNREPORTED,
             () => {}
         }
@@ -128,6 +133,16 @@ mod tests {
     fn bodies_that_replay_events_are_found() {
         assert_eq!(Leaves::of_body("BEGIN BINLOG 'x'; END"), Leaves::EVENTS);
         assert_eq!(Leaves::of_body("SHOW BINLOG EVENTS LIMIT 1"), Leaves::empty());
+    }
+
+    #[test]
+    fn bodies_that_create_temporary_tables_are_found() {
+        for body in ["CREATE TEMPORARY TABLE t (a INT)", "create or replace\ntemporary table t (a INT)"] {
+            assert_eq!(Leaves::of_body(body), Leaves::UNREPORTED, "{body}");
+        }
+        for body in ["DROP TEMPORARY TABLE t", "CREATE TABLE temporary (a INT)"] {
+            assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
+        }
     }
 
     #[test]

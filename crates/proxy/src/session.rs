@@ -301,8 +301,8 @@ impl Session {
             if shares {
                 self.here.cluster.pipelines.ran_alone(query.statement.digest, took, outcome.reply_bytes);
             }
-            if self.belief.failed_unseen(query, &outcome) {
-                Box::pin(self.ask_behind_error(&mut held, &mut outcome)).await;
+            if self.belief.failed_unseen(query, &outcome) || self.belief.ran_unseen(query, &outcome) {
+                Box::pin(self.ask_behind_reply(&mut held, &mut outcome)).await;
             }
             if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
                 Box::pin(self.report_to_tier(written, defines)).await;

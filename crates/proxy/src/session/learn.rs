@@ -251,6 +251,15 @@ impl Belief {
                 || !self.is_mariadb() && self.pins.is_empty() && runs_hidden(query))
     }
 
+    /// Whether MySQL may have changes to report of code that the text does not show: the end of a result in the old framing has
+    /// neither room for them nor a flag. The next OK of the connection would report them, to any session.
+    #[inline]
+    pub(super) fn ran_unseen(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
+        let is_old_framing = outcome.ended_by_eof && outcome.error.is_none() && !self.is_mariadb();
+        let calls_hidden = || query.hides.is_some_and(|hidden| hidden.calls || hidden.writes || hidden.unread);
+        is_old_framing && (runs_hidden(query) || query.runs_text() && calls_hidden())
+    }
+
     /// The flags that show the session's mode have changed. A routine that has set `sql_mode` leaves flags that contradict the
     /// mode, since servers take back the mode alone (MariaDB 10.11, MySQL 9.7). The session goes on to see them, others must not.
     #[cold]

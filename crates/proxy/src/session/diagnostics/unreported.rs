@@ -48,9 +48,10 @@ pub(in crate::session) fn runs_hidden(query: &Query<'_>) -> bool {
 }
 
 impl Session {
-    /// Asks by COM_PING for the status behind an error. The question leaves messages and FOUND_ROWS() as they are.
-    /// MySQL's OK reports the changes that the error had no room for. Without an answer the outcome stays as it was.
-    pub(in crate::session) async fn ask_behind_error(&mut self, held: &mut Held, outcome: &mut Outcome) {
+    /// Asks by COM_PING for the status behind an error, or behind a result in the old framing. The question leaves messages and
+    /// FOUND_ROWS() as they are. MySQL's OK reports the changes that the reply had no room for. Without an answer the outcome
+    /// stays as it was.
+    pub(in crate::session) async fn ask_behind_reply(&mut self, held: &mut Held, outcome: &mut Outcome) {
         let connection = &mut *held.lease;
         let capabilities = connection.origin.capabilities;
         let Ok(Some(reply)) = ping(connection, &self.env.worker).await else { return };

@@ -51,7 +51,7 @@ pins! {
     FoundRows = "found_rows",
     /// SHOW STATUS or FLUSH STATUS: the session counts what its connection does.
     StatusCounters = "status_counters",
-    /// profiling or optimizer_trace is on: what they tell is kept on the connection.
+    /// profiling or optimizer_trace was on: the connection keeps their lists, also when they are off again.
     Tracing = "tracing",
     /// SET ROLE and the like: no variable shows it.
     Role = "role",

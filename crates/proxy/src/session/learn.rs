@@ -93,7 +93,8 @@ impl Session {
         self.learn_what_stays(held, query, &effects, outcome);
         self.learn_diagnostics(held, query, outcome, route.target == Target::Pinned);
         if !outcome.changes.is_empty() {
-            self.belief.pins.put(Pin::Tracing, self.belief.state.is_traced());
+            // SHOW PROFILES and the traces outlive the variables that made them.
+            self.belief.pins.put(Pin::Tracing, self.belief.pins.has(Pin::Tracing) || self.belief.state.is_traced());
         }
         if let Some(before) = before.filter(|before| *before == self.belief.state) {
             // A holder of the old state sees at once that nothing has changed.

@@ -62,7 +62,8 @@ impl Session {
     async fn reset_with_role(&mut self) -> Result<(), SessionEnd> {
         let Some(mut held) = self.here.held.take() else { return Ok(()) };
         let asked = !self.belief.past.found_rows_unsure || self.read_found_rows(&mut held).await;
-        let may_close = self.belief.pins.has(Pin::BinlogEvents) || self.belief.may_have_xa();
+        let stays = [Pin::BinlogEvents, Pin::Tracing].into_iter().any(|pin| self.belief.pins.has(pin));
+        let may_close = stays || self.belief.may_have_xa();
         let role = if asked && may_close { self.read_role(&mut held).await } else { None };
         let clean = asked && self.reset_in_time(&mut held.lease).await;
         self.lose_pinned_state();
@@ -267,9 +268,10 @@ impl Session {
     /// Resets the session's connection; gives whether it is as good as a new one, in time.
     async fn reset_in_time(&self, connection: &mut Connection) -> bool {
         let may_have_xa = self.belief.may_have_xa();
-        let replays_events = self.belief.pins.has(Pin::BinlogEvents);
+        // No reset takes MySQL's traces of the optimizer away (seen with 9.7).
+        let stays = [Pin::BinlogEvents, Pin::Tracing].into_iter().any(|pin| self.belief.pins.has(pin));
         let cleaning = async {
-            if replays_events || may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
+            if stays || may_have_xa && has_prepared_xa(connection, &self.env.worker).await? {
                 return Ok(false);
             }
             reset_connection(connection, &self.env.worker).await.map(|()| true)

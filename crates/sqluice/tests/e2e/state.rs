@@ -273,7 +273,14 @@ async fn what_a_connection_counts_is_the_session_s_own() {
     let queries: Vec<_> = (0..profiles.rows.len()).filter_map(|row| profiles.text(row, "Query")).collect();
     assert!(queries.last().unwrap().contains("traced"), "{queries:?}");
     front.is_pinned_by(&["tracing"]).await;
+    // The list outlives the variable.
     all(&mut client, "SET profiling = 0").await;
+    all(&mut other, "SELECT COUNT(*) AS other FROM t").await;
+    front.is_pinned_by(&["tracing"]).await;
+    let profiles = client.query_one("SHOW PROFILES").await.unwrap();
+    let queries: Vec<_> = (0..profiles.rows.len()).filter_map(|row| profiles.text(row, "Query")).collect();
+    assert!(queries.iter().any(|query| query.contains("traced")), "{queries:?}");
+    client.reset_connection().await.unwrap();
     front.is_pinned_by(&[]).await;
 }
 

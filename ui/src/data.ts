@@ -112,9 +112,14 @@ export function quantile(bounds: number[], before: number[] | undefined, now: nu
     return low + ((q * all - below) / Math.max(1, above - below)) * (high - low);
 }
 
-/** What a name was a moment ago: for figures of the last while, from counters since the start. */
-export function usePast<T>(now: T | undefined, keepMs: number): T | undefined {
+/** An older answer of a path: for figures of the last while, from counters since the start. */
+export function usePast<T>(now: T | undefined, keepMs: number, path: string): T | undefined {
     const past = useRef<{ at: number; value: T }[]>([]);
+    const asked = useRef(path);
+    if (asked.current !== path) {
+        asked.current = path;
+        past.current = [];
+    }
     if (now !== undefined && past.current[past.current.length - 1]?.value !== now) {
         past.current.push({ at: Date.now(), value: now });
         while (past.current.length > 2 && (past.current[1]?.at ?? 0) < Date.now() - keepMs) past.current.shift();

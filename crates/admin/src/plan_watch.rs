@@ -155,6 +155,7 @@ mod tests {
         };
         DigestRow {
             name: Arc::new(name),
+            other_clusters: Vec::new(),
             figures: DigestFigures::default(),
             cached: CachedFigures::default(),
             questions: None,

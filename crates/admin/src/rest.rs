@@ -266,7 +266,11 @@ const ENDPOINTS: &[Endpoint] = &[
         path: "/digests",
         role: Role::View,
         summary: "Digests: what statements of one form cost",
-        query: &[Key("order", Text, "`time`, `statements`, `rows` or `errors`."), LIMIT],
+        query: &[
+            Key("cluster", Text, "A cluster: count only what its servers ran."),
+            Key("order", Text, "`time`, `statements`, `rows` or `errors`."),
+            LIMIT,
+        ],
         body: NONE,
         answer: || get(digests::list),
     },

@@ -161,6 +161,8 @@ pub struct DigestName {
 pub struct DigestRow {
     /// The digest's name.
     pub name: Arc<DigestName>,
+    /// Further clusters whose servers ran it: only a sum over clusters has them.
+    pub other_clusters: Vec<Arc<str>>,
     /// The digest's figures.
     pub figures: DigestFigures,
     /// The effect of the result cache.
@@ -175,6 +177,16 @@ pub struct DigestRow {
     pub first_seen: SystemTime,
     /// When the last one was.
     pub last_seen: SystemTime,
+}
+
+impl DigestRow {
+    /// The clusters that ran it, by name.
+    pub fn clusters(&self) -> Vec<&str> {
+        let others = self.other_clusters.iter();
+        let mut clusters: Vec<&str> = std::iter::once(&self.name.cluster).chain(others).map(|name| &**name).collect();
+        clusters.sort_unstable();
+        clusters
+    }
 }
 
 /// A table, or the sum of several.

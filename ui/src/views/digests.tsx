@@ -33,14 +33,18 @@ export function Digests() {
     const here = usePlace();
     const [filter, setFilter] = useSetting('f');
     const [window, setWindow] = useSetting('of', 'start');
-    const { data, error, again } = useLook(`/digests?limit=${LIMIT}`, LOOK_MS);
-    const past = usePast(data, 60_000);
+    const [cluster, setCluster] = useSetting('cluster');
+    const path = `/digests${query({ cluster, limit: LIMIT })}`;
+    const { data, error, again } = useLook(path, LOOK_MS);
+    const past = usePast(data, 60_000, path);
+    const names: string[] = (useLook('/clusters').data?.clusters ?? []).map((cluster: any) => cluster.name);
+    const several = names.length > 1;
     const candidates = useLook('/cache/candidates?limit=200', 15_000);
     const [anew, setAnew] = useState(false);
     const rows: any[] = useMemo(() => {
         if (!data) return [];
         const rows = window === 'minute' ? grown(data, past) : data.digests;
-        return rows.filter((row: any) => matches(filter, row.text, row.user, row.schema, row.hash));
+        return rows.filter((row: any) => matches(filter, row.text, row.user, row.schema, row.hash, ...row.clusters));
     }, [data, past, window, filter]);
     const cacheable = new Map<string, any>((candidates.data?.candidates ?? []).map((row: any) => [key(row), row]));
     const all = rows.reduce((sum, row) => sum + row.time_us, 0);
@@ -48,14 +52,15 @@ export function Digests() {
     return (
         <>
             <div class="bar-of-tools">
-                <Filter value={filter} hint="text, user, schema or hash" onChange={setFilter} />
+                <Filter value={filter} hint="text, user, schema, cluster or hash" onChange={setFilter} />
                 <Choice label="of" value={window} options={[['start', 'all time'], ['minute', 'the last minute']]} onChange={setWindow} />
+                {(several || cluster) && <Choice label="cluster" value={cluster} options={[['', 'all'], ...(cluster && !names.includes(cluster) ? [cluster] : []), ...names]} onChange={setCluster} />}
                 <Act role="admin" onClick={() => setAnew(true)}>
                     count anew
                 </Act>
             </div>
             <Trouble error={error} />
-            {here.rest && (chosen?.length ? <One rows={chosen} candidate={cacheable.get(key(chosen[0]))} /> : data && <Uncounted hash={here.rest} />)}
+            {here.rest && (chosen?.length ? <One rows={chosen} cluster={cluster} several={several} candidate={cacheable.get(key(chosen[0]))} /> : data && <Uncounted hash={here.rest} />)}
             {!here.rest && <Changed />}
             {data && !rows.length && <Empty>{data.entries ? 'No digest fits.' : 'No digest is counted. Set digests_max in [proxy], for example 5000.'}</Empty>}
             {rows.length > 0 && (
@@ -84,7 +89,7 @@ export function Digests() {
                         rows={rows}
                         id={key}
                         sort="-time"
-                        path={`/digests?limit=${LIMIT}`}
+                        path={path}
                         onRow={row => go('digests', row.hash, Object.fromEntries(here.settings))}
                         columns={[
                             {
@@ -100,6 +105,7 @@ export function Digests() {
                             },
                             { key: 'user', head: 'user', roomy: true, cell: row => row.user, value: row => row.user },
                             { key: 'schema', head: 'schema', extra: true, cell: row => row.schema, value: row => row.schema },
+                            ...(several ? [{ key: 'clusters', head: 'clusters', roomy: true, cell: (row: any) => row.clusters.join(', '), value: (row: any) => row.clusters.join(', ') }] : []),
                             { key: 'statements', head: 'statements', right: true, cell: row => number(row.statements), value: row => row.statements },
                             { key: 'time', head: 'time', right: true, cell: row => micros(row.time_us), value: row => row.time_us },
                             { key: 'share', head: 'share', right: true, cell: row => share(row.time_us, all), value: row => row.time_us / Math.max(1, all) },
@@ -135,12 +141,13 @@ export function Digests() {
     );
 }
 
-/** One digest, with all its users and schemas. */
-function One(props: { rows: any[]; candidate: any }) {
+/** One digest, with all its users and schemas, of one cluster or of all. */
+function One(props: { rows: any[]; cluster: string; several: boolean; candidate: any }) {
     const { rows } = props;
     const row = rows[0];
     const sum = (field: string) => rows.reduce((sum, row) => sum + row[field], 0);
-    const where = `digest=${row.hash}`;
+    const where = `digest=${row.hash}${props.cluster && ` and cluster=${props.cluster}`}`;
+    const clusters = [...new Set<string>(rows.flatMap(row => row.clusters))];
     const sessions = useLook(`/sessions${query({ where: `${where} and ms>=0`, limit: 50 })}`, 3_000);
     const senders = new Map<string, number>();
     for (const session of sessions.data?.sessions ?? []) {
@@ -151,7 +158,7 @@ function One(props: { rows: any[]; candidate: any }) {
     for (const one of rows) for (const [code, times] of Object.entries<number>(one.errors_by_code)) codes.set(code, (codes.get(code) ?? 0) + times);
     const [kill, setKill] = useState('');
     return (
-        <Panel class="one" title="Digest" note={<a href={link('digests')}>close</a>}>
+        <Panel class="one" title="Digest" note={<a href={link('digests', '', props.cluster ? { cluster: props.cluster } : {})}>close</a>}>
             <Code text={row.text} />
             <div class="figures">
                 <Figure name="statements" value={number(sum('statements'))} note={`first ${moment(row.first_seen_ms)}`} />
@@ -164,7 +171,9 @@ function One(props: { rows: any[]; candidate: any }) {
                 <Figure name="errors" value={number(sum('errors'))} bad={sum('errors') > 0} note={[...codes].map(([code, times]) => `${code}: ${times}`).join(', ')} />
             </div>
             <p>
-                Hash <code>{row.hash}</code>. Users and schemas: {rows.map(row => `${row.user} in ${row.schema || '–'}`).join('; ')}. {share(sum('on_replicas'), sum('on_primary') + sum('on_replicas'))} ran on replicas,{' '}
+                Hash <code>{row.hash}</code>. Users and schemas: {rows.map(row => `${row.user} in ${row.schema || '–'}`).join('; ')}.{' '}
+                {props.several && `${clusters.length > 1 ? 'Clusters' : 'Cluster'}: ${clusters.join(', ')}${props.cluster && ', and the figures are of this one'}. `}
+                {share(sum('on_replicas'), sum('on_primary') + sum('on_replicas'))} ran on replicas,{' '}
                 {share(sum('pipelined'), sum('on_primary') + sum('on_replicas'))} shared a connection with other sessions.{' '}
                 {senders.size > 0 && <>Sessions that ran it last: {[...senders].map(([name, times]) => `${times} × ${name}`).join('; ')}.</>}
             </p>
@@ -182,7 +191,7 @@ function One(props: { rows: any[]; candidate: any }) {
                     kill its sessions
                 </Act>
             </p>
-            <Plans hash={row.hash} key={row.hash} />
+            <Plans hash={row.hash} cluster={props.cluster} key={`${row.hash} ${props.cluster}`} />
             <RuleText row={row} candidate={props.candidate} />
             {kill && <KillAll where={kill === 'query' ? `${where} and state=running` : where} what={kill} onClose={() => setKill('')} />}
         </Panel>

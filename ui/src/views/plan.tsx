@@ -9,12 +9,12 @@ import { Act, Choice, Trouble } from '../parts';
 // The cluster that has run the digest, if it is only one.
 const OWN = 'its own';
 
-export function Plans(props: { hash: string }) {
+export function Plans(props: { hash: string; cluster: string }) {
     const path = `/digests/${props.hash}/explain`;
     const { data, again } = useLook(path);
     const clusters = useLook('/clusters');
     const names: string[] = (clusters.data?.clusters ?? []).map((cluster: any) => cluster.name);
-    const [cluster, setCluster] = useState(OWN);
+    const [cluster, setCluster] = useState(props.cluster || OWN);
     const [error, setError] = useState('');
     const ask = async () => {
         setError('');

@@ -9,7 +9,7 @@ export function Rules() {
     const [filter, setFilter] = useSetting('f');
     const { data, error } = useLook('/rules', 3_000);
     const stamped = useStamp(data);
-    const past = usePast(stamped, 15_000);
+    const past = usePast(stamped, 15_000, '/rules');
     const seconds = stamped && past ? (stamped.at - past.at) / 1000 : 0;
     const before = new Map<string, number>((past?.data.rules ?? []).map((rule: any) => [rule.name, rule.hits]));
     const rows = (data?.rules ?? []).map((rule: any, index: number) => ({ ...rule, order: index + 1, rate: seconds > 0 ? Math.max(0, rule.hits - (before.get(rule.name) ?? 0)) / seconds : 0 }));

@@ -241,7 +241,7 @@ fn timings(lines: &[JournalLine]) -> Vec<Value> {
     out
 }
 
-fn find(shared: &Shared, name: &str) -> Result<Arc<dyn ClusterStatus>, Mistake> {
+pub(super) fn find(shared: &Shared, name: &str) -> Result<Arc<dyn ClusterStatus>, Mistake> {
     let clusters = shared.clusters();
     clusters.get(name).cloned().ok_or_else(|| {
         Mistake::unknown(format!("there is no cluster {name:?}"), clusters.keys().map(|name| name.to_string()))

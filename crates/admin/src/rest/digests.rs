@@ -4,26 +4,31 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{RawQuery, State};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use stats::digests::{DigestFigures, DigestReport, DigestRow, Order, merge};
 
+use super::clusters::{Mistake, find};
+use super::query::pairs;
 use crate::digests::ask_digests;
 use crate::shared::Shared;
 
 /// Entries that are told without `limit`.
 const LIMIT_DEFAULT: usize = 100;
 
-/// GET: the sum of all workers.
-pub(super) async fn list(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
-    let (order, limit) = match parameters(query.as_deref().unwrap_or_default()) {
-        Ok(parameters) => parameters,
-        Err(words) => return (StatusCode::BAD_REQUEST, words).into_response(),
-    };
-    let answers = ask_digests(&*shared.digests, false).await;
+/// GET: the sum of all workers, of one cluster or of all.
+pub(super) async fn list(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Result<Response, Mistake> {
+    let wanted = Wanted::parse(query.as_deref().unwrap_or_default()).map_err(Mistake::request)?;
+    if let Some(cluster) = &wanted.cluster {
+        find(&shared, cluster)?;
+    }
+    let mut answers = ask_digests(&*shared.digests, false).await;
     let answered = answers.len();
-    json_page(&page(&merge(answers, order), limit, answered, shared.workers.len()))
+    if let Some(cluster) = &wanted.cluster {
+        answers.iter_mut().for_each(|report| report.rows.retain(|row| *row.name.cluster == **cluster));
+    }
+    Ok(json_page(&page(&merge(answers, wanted.order), &wanted, answered, shared.workers.len())))
 }
 
 /// DELETE: all workers begin anew.
@@ -42,30 +47,44 @@ pub(super) fn json_page(value: &Value) -> Response {
         .into_response()
 }
 
-/// `order` and `limit` of a request.
-fn parameters(query: &str) -> Result<(Order, usize), String> {
-    let (mut order, mut limit) = (Order::default(), LIMIT_DEFAULT);
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=').unwrap_or((pair, "")) {
-            ("order", word) => {
-                let words = Order::WORDS.map(|(word, _)| word).join(", ");
-                order = Order::from_word(word).ok_or_else(|| format!("order is one of {words}\n"))?;
-            }
-            ("limit", number) => limit = number.parse().map_err(|_| "limit is a whole number\n".to_owned())?,
-            _ => return Err("there are order and limit only\n".to_owned()),
-        }
-    }
-    Ok((order, limit))
+/// The parameters of a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    order: Order,
+    limit: usize,
+    cluster: Option<String>,
 }
 
-fn page(report: &DigestReport, limit: usize, answered: usize, workers: usize) -> Value {
-    json!({
-        "digests": report.rows.iter().take(limit).map(row).collect::<Vec<_>>(),
-        "others": Value::Object(figures(&report.others)),
+impl Wanted {
+    fn parse(query: &str) -> Result<Wanted, String> {
+        let mut wanted = Wanted { order: Order::default(), limit: LIMIT_DEFAULT, cluster: None };
+        for (key, value) in pairs(query) {
+            match &*key {
+                "order" => {
+                    let words = Order::WORDS.map(|(word, _)| word).join(", ");
+                    wanted.order = Order::from_word(&value).ok_or_else(|| format!("order is one of {words}"))?;
+                }
+                "limit" => wanted.limit = value.parse().map_err(|_| "limit is a whole number".to_owned())?,
+                "cluster" => wanted.cluster = Some(value),
+                _ => return Err("there are cluster, order and limit only".to_owned()),
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn page(report: &DigestReport, wanted: &Wanted, answered: usize, workers: usize) -> Value {
+    let mut page = json!({
+        "digests": report.rows.iter().take(wanted.limit).map(row).collect::<Vec<_>>(),
         "entries": report.rows.len(),
         "workers": workers,
         "workers_answered": answered,
-    })
+    });
+    // They are counted for all clusters together.
+    if wanted.cluster.is_none() {
+        page["others"] = Value::Object(figures(&report.others));
+    }
+    page
 }
 
 fn row(row: &DigestRow) -> Value {
@@ -74,6 +93,7 @@ fn row(row: &DigestRow) -> Value {
     fields.insert("text".into(), (&*row.name.text).into());
     fields.insert("user".into(), (&*row.name.user).into());
     fields.insert("schema".into(), (&*row.name.schema).into());
+    fields.insert("clusters".into(), row.clusters().into());
     fields.append(&mut figures(&row.figures));
     for (name, share) in [("time_us_p50", 0.5), ("time_us_p95", 0.95), ("time_us_p99", 0.99)] {
         fields.insert(name.into(), row.spread.quantile_us(share).unwrap_or(0).into());
@@ -117,10 +137,12 @@ mod tests {
 
     #[test]
     fn parameters_are_read_or_refused() {
-        assert_eq!(parameters(""), Ok((Order::Time, 100)));
-        assert_eq!(parameters("limit=7&order=rows"), Ok((Order::Rows, 7)));
+        let wanted =
+            |order, limit, cluster: Option<&str>| Ok(Wanted { order, limit, cluster: cluster.map(str::to_owned) });
+        assert_eq!(Wanted::parse(""), wanted(Order::Time, 100, None));
+        assert_eq!(Wanted::parse("limit=7&order=rows&cluster=shop%20eu"), wanted(Order::Rows, 7, Some("shop eu")));
         for wrong in ["order=size", "limit=-1", "limit=", "limit=1e3", "sort=rows", "order"] {
-            assert!(parameters(wrong).is_err(), "{wrong}");
+            assert!(Wanted::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

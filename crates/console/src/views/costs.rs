@@ -15,12 +15,13 @@ pub(super) const VIEWS: &[View] = &[
     View {
         name: "digests",
         schema: Schema::Main,
-        about: "Digests: the cost of the statements of one form, of each user and schema.",
+        about: "Digests: the cost of the statements of one form, of each user, schema and cluster.",
         columns: &[
             text("digest"),
             text("text"),
             text("user"),
             text("schema"),
+            text("cluster"),
             int("statements"),
             int("errors"),
             int("rows_sent"),
@@ -56,6 +57,7 @@ pub(super) const VIEWS: &[View] = &[
             text("text"),
             text("user"),
             text("schema"),
+            text("cluster"),
             int("code"),
             int("errors"),
             int("last_seen_ms"),
@@ -91,6 +93,7 @@ fn digest(of: &DigestRow) -> Row {
         &*name.text,
         &*name.user,
         &*name.schema,
+        &*name.cluster,
         figures.statements,
         figures.errors,
         figures.rows_sent,
@@ -121,7 +124,8 @@ fn errors(gathered: &Gathered) -> Vec<Row> {
         let name = digest.name.clone();
         let last_seen = digest.last_seen;
         digest.spread.errors().into_iter().map(move |(code, count)| {
-            row![format!("{:016x}", name.hash), &*name.text, &*name.user, &*name.schema, code, count, last_seen]
+            let hash = format!("{:016x}", name.hash);
+            row![hash, &*name.text, &*name.user, &*name.schema, &*name.cluster, code, count, last_seen]
         })
     };
     gathered.digests.rows.iter().flat_map(of).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use admin::ask_digests;
 use facts::sessions::SessionFacts;
 use history::Grown;
-use stats::digests::{DigestReport, Order, merge};
+use stats::digests::{DigestReport, Order, merge_by_cluster};
 
 use super::{Need, View};
 use crate::sources::{Settings, Shared};
@@ -14,7 +14,7 @@ use crate::sources::{Settings, Shared};
 pub(crate) struct Gathered {
     pub(crate) shared: Arc<Shared>,
     pub(crate) settings: Arc<Settings>,
-    /// The digests of all workers, if a view needs them.
+    /// The digests of all workers, if a view needs them, with a row for each cluster.
     pub(crate) digests: DigestReport,
     /// The sessions, if a view needs them.
     pub(crate) sessions: Vec<SessionFacts>,
@@ -33,7 +33,7 @@ impl Gathered {
     pub(crate) async fn of(shared: &Arc<Shared>, views: &[&'static View]) -> Gathered {
         let needs = |need: Need| views.iter().any(|view| view.needs.contains(&need));
         let digests = match needs(Need::Digests) {
-            true => merge(ask_digests(&*shared.sources.digests, false).await, Order::Time),
+            true => merge_by_cluster(ask_digests(&*shared.sources.digests, false).await, Order::Time),
             false => DigestReport::default(),
         };
         let sessions = if needs(Need::Sessions) { shared.sources.sessions.list().await } else { Vec::new() };

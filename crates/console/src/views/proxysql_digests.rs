@@ -83,12 +83,10 @@ fn query_digest(gathered: &Gathered) -> Vec<Row> {
     let hostgroups = Hostgroups::of(gathered);
     let of = |digest: &stats::digests::DigestRow| {
         let (name, figures) = (&digest.name, &digest.figures);
-        // A digest does not say on which cluster it ran: with one cluster that is no question.
         let ran = figures.on_primary > 0 || figures.on_replicas > 0;
-        let hostgroup = hostgroups.only().filter(|_| ran);
-        let hostgroup = hostgroup.and_then(|cluster| hostgroups.number(cluster, figures.on_primary > 0));
+        let hostgroup = hostgroups.number(&name.cluster, figures.on_primary > 0);
         row![
-            hostgroup.unwrap_or(Hostgroups::NONE),
+            hostgroup.filter(|_| ran).unwrap_or(Hostgroups::NONE),
             &*name.schema,
             &*name.user,
             "",

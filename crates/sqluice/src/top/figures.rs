@@ -27,6 +27,8 @@ pub(super) struct Figures {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Digest {
     pub(super) text: String,
+    /// The clusters that ran it, with commas between them.
+    pub(super) clusters: String,
     pub(super) statements: f64,
     pub(super) errors: f64,
     pub(super) rows: f64,
@@ -56,8 +58,11 @@ impl Figures {
         let digest = |row: &Value| {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let number = |key: &str| row[key].as_f64().unwrap_or(0.0);
+            let clusters = row["clusters"].as_array().map_or(&[][..], Vec::as_slice);
+            let clusters: Vec<&str> = clusters.iter().filter_map(Value::as_str).collect();
             let figures = Digest {
                 text: text("text"),
+                clusters: clusters.join(","),
                 statements: number("statements"),
                 errors: number("errors"),
                 rows: number("rows_sent") + number("rows_affected"),

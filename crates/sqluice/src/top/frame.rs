@@ -119,13 +119,27 @@ fn digests(before: &Figures, now: &Figures) -> Vec<String> {
     }
     grown.sort_by(|(one, _), (other, _)| other.time_us.total_cmp(&one.time_us));
     let all_us: f64 = grown.iter().map(|(digest, _)| digest.time_us).sum::<f64>().max(1.0);
+    // With one cluster that is no question.
+    let several = now.labels("sqluice_server_up", "cluster").len() > 1;
+    let of_clusters = |clusters: &str| match several {
+        true => format!("{:<16} ", out::one_line(clusters, 16)),
+        false => String::new(),
+    };
     let head = format!(
-        "{:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}  {:<12} statement",
-        "time", "number/s", "mean ms", "p95 ms", "rows/s", "pipelined", "errors", "user"
+        "{:>5} {:>9} {:>9} {:>9} {:>9} {:>9} {:>7}  {:<12} {}statement",
+        "time",
+        "number/s",
+        "mean ms",
+        "p95 ms",
+        "rows/s",
+        "pipelined",
+        "errors",
+        "user",
+        of_clusters("clusters")
     );
     let line = |(digest, user): &(Digest, &str)| {
         format!(
-            "{:>4.0}% {:>9.1} {:>9.3} {:>9.3} {:>9.0} {:>8.0}% {:>7.1}  {:<12} {}",
+            "{:>4.0}% {:>9.1} {:>9.3} {:>9.3} {:>9.0} {:>8.0}% {:>7.1}  {:<12} {}{}",
             100.0 * digest.time_us / all_us,
             digest.statements / seconds,
             digest.time_us / digest.statements / 1000.0,
@@ -134,6 +148,7 @@ fn digests(before: &Figures, now: &Figures) -> Vec<String> {
             100.0 * digest.pipelined / digest.statements,
             digest.errors / seconds,
             out::one_line(user, 12),
+            of_clusters(&digest.clusters),
             out::one_line(&digest.text, 200),
         )
     };
@@ -213,6 +228,20 @@ mod tests {
         assert!(shown.iter().all(|line| !line.contains('\u{1b}')));
         let small = lines(&before, &now, Size { columns: 20, lines: 5 });
         assert!(small.len() == 5 && small.iter().all(|line| line.chars().count() <= 20));
+    }
+
+    #[test]
+    fn with_several_clusters_a_digest_names_its_own() {
+        let at = Instant::now();
+        let figures = |at, statements| {
+            let mut row = digest("SELECT a", statements, 9);
+            row["clusters"] = json!(["main", "other"]);
+            let metrics = "sqluice_server_up{cluster=\"main\",server=\"a\"} 1\nsqluice_server_up{cluster=\"other\",server=\"a\"} 1\n";
+            Figures::read(at, metrics, &json!({ "digests": [row] }), (json!({}), 0)).unwrap()
+        };
+        let shown = lines(&figures(at, 1), &figures(at + Duration::from_secs(1), 3), PLAIN_SIZE);
+        assert!(shown.iter().any(|line| line.ends_with("user         clusters         statement")), "{shown:#?}");
+        assert!(shown.iter().any(|line| line.ends_with("app          main,other       SELECT a")), "{shown:#?}");
     }
 
     const PLAIN_SIZE: Size = Size { columns: 160, lines: 40 };

@@ -38,7 +38,12 @@ async fn login(front: &Front, user: &str, key: &str) -> Result<Client, ConnectEr
 }
 
 async fn console(front: &Front) -> Client {
-    login(front, "admin", KEY).await.unwrap_or_else(|error| panic!("{error}"))
+    admin(front, KEY).await
+}
+
+/// The console of a program with this key.
+pub async fn admin(front: &Front, key: &str) -> Client {
+    login(front, "admin", key).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The figures of a listener are those of the metrics.

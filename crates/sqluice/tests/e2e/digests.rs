@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use lab::Family;
-use net::query::Parameter;
+use net::client::Target;
+use net::query::{Client, Limits, Parameter};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::console;
+use crate::kills::with_second_cluster;
 use crate::statements;
-use crate::support::{Front, all, calm, error, http, http_with, until};
+use crate::support::{Front, SOON, all, app, calm, error, http, http_with, until, value};
 
 const KEY: &str = "open sesame";
 const LARGE: &str = "SELECT REPEAT('x', 1000000) AS large FROM information_schema.COLLATIONS LIMIT 24";
@@ -298,4 +301,69 @@ async fn the_api_is_closed_without_the_key() {
         (http_with(&front.admin, "GET", "/api/v1/digests", Some(KEY)).await.0 == 403).then_some(())
     })
     .await;
+}
+
+/// The program with two clusters, `main` and `other`, in front of the same servers. Three statements of one digest ran on `main`, and
+/// two on `other`, and one of another digest there.
+pub async fn two_clusters(admin: &str) -> Front {
+    let servers = calm(Family::MariaDb).await;
+    let front = Front::start(servers, |setup| {
+        setup.admin = admin.into();
+        setup.more = with_second_cluster(&servers.primary().address().to_string());
+    })
+    .await;
+    for (listener, times) in [("app", 3), ("other", 2)] {
+        let target = Target::plain(front.address_of(listener).parse().unwrap(), SOON);
+        let limits = Limits { timeout: SOON, ..Limits::default() };
+        let mut client = Client::connect(&target, app(), limits).await.unwrap();
+        for n in 0..times {
+            all(&mut client, &format!("SELECT {n} AS on_both_clusters")).await;
+        }
+        if listener == "other" {
+            all(&mut client, "SELECT 1 AS on_other_only").await;
+        }
+        client.ping().await.unwrap();
+    }
+    front
+}
+
+#[tokio::test]
+async fn a_digest_says_on_which_clusters_it_ran() {
+    let front = two_clusters(&format!("key = \"{KEY}\"\nsql_address = \"127.0.0.1:0\"")).await;
+    let (both, one) = ("SELECT ? AS on_both_clusters", "SELECT ? AS on_other_only");
+    let shown = |page: &Value| {
+        let row = |text: &str| rows(page).iter().find(|row| row["text"] == text).cloned().unwrap_or_default();
+        [both, one].map(|text| (row(text)["clusters"].to_string(), row(text)["statements"].to_string()))
+    };
+    let is = |clusters: &str, statements: &str| (clusters.to_owned(), statements.to_owned());
+    let all_of_it = digests(&front, "?limit=1000").await;
+    assert_eq!(shown(&all_of_it), [is("[\"main\",\"other\"]", "5"), is("[\"other\"]", "1")]);
+    assert!(all_of_it["others"].is_object());
+    let main = digests(&front, "?limit=1000&cluster=main").await;
+    assert_eq!(shown(&main), [is("[\"main\"]", "3"), is("null", "null")]);
+    let other = digests(&front, "?limit=1000&cluster=other&order=statements").await;
+    assert_eq!(shown(&other), [is("[\"other\"]", "2"), is("[\"other\"]", "1")]);
+    assert_eq!((&rows(&other)[0]["text"], other["entries"].as_u64()), (&both.into(), Some(2)));
+    assert_eq!(other.get("others"), None, "they are of all clusters");
+    let (status, body) = http_with(&front.admin, "GET", "/api/v1/digests?cluster=nowhere", Some(KEY)).await;
+    assert!(status == 404 && body.contains("\"known\":[\"main\",\"other\"]"), "{status} {body}");
+
+    let mut sql = console::admin(&front, KEY).await;
+    for (text, expected) in [
+        (
+            format!("SELECT group_concat(cluster || statements ORDER BY cluster) FROM digests WHERE text = '{both}'"),
+            "main3,other2",
+        ),
+        (format!("SELECT cluster FROM digests WHERE text = '{one}'"), "other"),
+        // The servers of `main` are 0 and 1, those of `other` 2 and 3; the only server of `other` is its primary.
+        (
+            format!(
+                "SELECT count(*) FROM stats_mysql_query_digest WHERE digest_text = '{both}' AND hostgroup IN (0, 1, 2)"
+            ),
+            "2",
+        ),
+        (format!("SELECT hostgroup FROM stats_mysql_query_digest WHERE digest_text = '{one}'"), "2"),
+    ] {
+        assert_eq!(value(&mut sql, &text).await, expected, "{text}");
+    }
 }

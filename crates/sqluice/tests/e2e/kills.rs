@@ -8,8 +8,8 @@ use net::query::{Client, QueryError};
 use crate::parity::lone;
 use crate::support::{Front, SOON, all, blocking, calm, error, families, until, value};
 
-/// A second cluster of the same process, in front of the same server.
-fn with_second_cluster(address: &str) -> String {
+/// A second cluster of the same process, in front of the same server, with a listener of the same name: `other`.
+pub fn with_second_cluster(address: &str) -> String {
     format!(
         "[cluster.other]\nkind = \"standalone\"\nservers.only = {{ address = \"{address}\" }}\n\
          monitor = {{ user = \"{}\", password = \"{}\", interval_ms = 100, heartbeat = \"off\" }}\n\

@@ -8,13 +8,13 @@ use net::query::{self, Client, Limits};
 use serde_json::{Value, json};
 use wire::auth::Credential;
 
-use crate::support::{SOON, all, http, http_send, http_with, until, value};
+use crate::support::{Front, SOON, all, http, http_send, http_with, until, value};
 use browser::Browser;
 use world::{ADMIN_KEY, OPERATE_KEY, VIEW_KEY, World};
 
 /// Whether the program has the page: it is embedded if it was built before.
-async fn has_page(world: &World) -> bool {
-    let (status, shell) = http(&world.front.admin, "/").await;
+async fn has_page(front: &Front) -> bool {
+    let (status, shell) = http(&front.admin, "/").await;
     assert_eq!(status, 200, "{shell}");
     let built = shell.contains("<div id=\"app\">");
     if !built {
@@ -23,8 +23,8 @@ async fn has_page(world: &World) -> bool {
     built
 }
 
-async fn log_in(browser: &Browser, world: &World, key: &str, role: &str) {
-    browser.open(&format!("http://{}/", world.front.admin)).await;
+async fn log_in(browser: &Browser, front: &Front, key: &str, role: &str) {
+    browser.open(&format!("http://{}/", front.admin)).await;
     browser.write("#key", key).await;
     browser.click("#log-in").await;
     browser.wait(&format!("document.getElementById('role')?.textContent === '{role}'")).await;
@@ -49,12 +49,12 @@ async fn has_row(browser: &Browser, table: &str, text: &str) {
 #[tokio::test]
 async fn an_operator_sees_and_acts_in_a_browser() {
     let world = World::start().await;
-    if !has_page(&world).await {
+    if !has_page(&world.front).await {
         return world.end().await;
     }
     let Some(browser) = Browser::start().await else { return world.end().await };
     a_wrong_key_is_refused(&browser, &world).await;
-    log_in(&browser, &world, ADMIN_KEY, "admin").await;
+    log_in(&browser, &world.front, ADMIN_KEY, "admin").await;
     let transaction = world.idle_transaction().await;
     every_view_has_its_data(&browser).await;
     a_digest_is_understood_and_killed(&browser, &world).await;
@@ -69,6 +69,43 @@ async fn an_operator_sees_and_acts_in_a_browser() {
     who_only_looks_changes_nothing(&browser, &world).await;
     browser.end().await;
     world.end().await;
+}
+
+/// With two clusters the view of digests names those of each digest, and shows one cluster alone.
+#[tokio::test]
+async fn digests_of_two_clusters_are_told_apart_in_a_browser() {
+    let front = crate::digests::two_clusters(&format!("key = \"{ADMIN_KEY}\"")).await;
+    if !has_page(&front).await {
+        return;
+    }
+    let Some(browser) = Browser::start().await else { return };
+    log_in(&browser, &front, ADMIN_KEY, "admin").await;
+    view(&browser, "#/digests", "true").await;
+    let heads = "[...document.querySelectorAll('#table-digests th')].map(head => head.innerText.toLowerCase().trim())";
+    let cell = |text: &str, head: &str| {
+        let at = format!("{heads}.findIndex(head => head.startsWith('{head}'))");
+        format!("({ROW_WITH})('digests', '{text}')?.cells[{at}].innerText")
+    };
+    browser.wait(&format!("{} === 'main, other'", cell("on_both_clusters", "clusters"))).await;
+    browser.wait(&format!("{} === 'other'", cell("on_other_only", "clusters"))).await;
+    browser.wait(&format!("{} === '5'", cell("on_both_clusters", "statements"))).await;
+    // The choice is in the address, so that it can be sent as a link.
+    let choose = "(() => { const choice = [...document.querySelectorAll('.choice')].find(choice => choice.innerText.includes('cluster')) \
+                  .querySelector('select'); choice.value = 'main'; choice.dispatchEvent(new Event('change', { bubbles: true })) })()";
+    browser.value(choose).await;
+    browser.wait("location.hash === '#/digests?cluster=main'").await;
+    browser.wait(&format!("{} === '3'", cell("on_both_clusters", "statements"))).await;
+    browser.wait(&format!("!({ROW_WITH})('digests', 'on_other_only')")).await;
+    browser.value(&format!("({ROW_WITH})('digests', 'on_both_clusters').click()")).await;
+    browser.shows("Cluster: main, and the figures are of this one.").await;
+    // What is killed is what was looked at.
+    browser.click("#kill-digest").await;
+    browser
+        .wait(
+            "/digest=[0-9a-f]{16} and cluster=main and state=running/.test(document.querySelector('dialog').innerText)",
+        )
+        .await;
+    browser.end().await;
 }
 
 async fn a_wrong_key_is_refused(browser: &Browser, world: &World) {
@@ -407,7 +444,7 @@ async fn nothing_comes_from_elsewhere(browser: &Browser, world: &World) {
 async fn who_only_looks_changes_nothing(browser: &Browser, world: &World) {
     browser.click("#log-out").await;
     browser.wait("document.getElementById('key')").await;
-    log_in(browser, world, VIEW_KEY, "view").await;
+    log_in(browser, &world.front, VIEW_KEY, "view").await;
     view(browser, "#/sessions", "true").await;
     has_row(browser, "sessions", "app").await;
     assert_eq!(browser.value("document.getElementById('kill-all').disabled").await, true);

@@ -40,7 +40,7 @@ impl Order {
     }
 }
 
-/// Adds up the tables of all workers, sorted. A digest of several clusters is one row, with the name of one of them.
+/// Adds up the tables of all workers, sorted. A digest of several clusters is one row, which has their names.
 pub fn merge(reports: impl IntoIterator<Item = DigestReport>, order: Order) -> DigestReport {
     merge_with(reports, order, false)
 }
@@ -65,6 +65,10 @@ fn merge_with(reports: impl IntoIterator<Item = DigestReport>, order: Order, by_
             let place = *places.entry(key).or_insert(sum.rows.len());
             match sum.rows.get_mut(place) {
                 Some(known) => {
+                    let name = &row.name.cluster;
+                    if known.name.cluster != *name && !known.other_clusters.contains(name) {
+                        known.other_clusters.push(name.clone());
+                    }
                     known.figures.add(&row.figures);
                     known.cached.add(&row.cached);
                     known.spread.add(&row.spread);

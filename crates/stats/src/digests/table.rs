@@ -340,6 +340,7 @@ impl DigestTable {
         let time = |at: Instant| calendar + at.saturating_duration_since(began);
         let row = |entry: &DigestEntry| DigestRow {
             name: entry.name.clone(),
+            other_clusters: Vec::new(),
             figures: entry.figures,
             cached: entry.cached.as_deref().cloned().unwrap_or_default(),
             questions: entry.questions.clone(),

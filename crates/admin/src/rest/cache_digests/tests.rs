@@ -12,6 +12,7 @@ fn row(hash: u64, text: &str, runs: u64, each_us: u64) -> DigestRow {
     let (first_seen, last_seen) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH);
     DigestRow {
         name: name.into(),
+        other_clusters: Vec::new(),
         figures,
         cached: CachedFigures::default(),
         questions: None,

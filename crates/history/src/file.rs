@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use crate::{HistoryError, plans, windows};
+use crate::{HistoryError, keep, plans, windows};
 
 /// The number of the tables' form; a file with another one is set aside.
 const FORM: i64 = 1;
@@ -64,6 +64,8 @@ fn attempt(path: &Path) -> rusqlite::Result<Connection> {
     connection.execute_batch(TABLES)?;
     connection.execute_batch(windows::TABLES)?;
     connection.execute_batch(plans::TABLES)?;
+    connection.execute_batch(keep::TABLES)?;
+    keep::adopt(&connection)?;
     connection.pragma_update(None, "user_version", FORM)?;
     Ok(connection)
 }

@@ -7,6 +7,7 @@
 
 mod attach;
 mod file;
+mod keep;
 mod plans;
 mod read;
 mod record;

@@ -84,8 +84,9 @@ pub(crate) fn keep(connection: &Connection, now_s: u64, seen: &SeenPlan) -> rusq
         params![digest, user, schema, cluster, digest, user, schema, cluster, PLANS_OF_DIGEST_MAX],
     )?;
     connection.execute(
-        "DELETE FROM plans WHERE id NOT IN (SELECT id FROM plans ORDER BY last_at DESC, id DESC LIMIT ?)",
-        [PLANS_MAX],
+        // By a clock that was ahead, a plan would be the newest for long.
+        "DELETE FROM plans WHERE id NOT IN (SELECT id FROM plans ORDER BY last_at > ?, last_at DESC, id DESC LIMIT ?)",
+        params![now_s, PLANS_MAX],
     )?;
     Ok(())
 }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Transaction, params};
 
 use crate::times::Times;
 use crate::{
-    DIGESTS_KEEP_S, DIGESTS_KEPT, HistoryError, MARK_CHARS_MAX, MARKS_MAX, PACE_S, RESOLUTIONS, SERIES_MAX, SeenPlan,
-    plans, windows,
+    DIGESTS_KEPT, HistoryError, MARK_CHARS_MAX, MARKS_MAX, PACE_S, RESOLUTIONS, SERIES_MAX, SeenPlan, keep, plans,
+    windows,
 };
 
 /// One figure at one moment.
@@ -137,23 +137,33 @@ impl Recorder {
             let mut insert = transaction.prepare_cached("INSERT OR REPLACE INTO points_10s VALUES (?, ?, ?)")?;
             insert.execute(params![series, at, value])?;
         }
-        // A look may come a little late, and leave a step out: what counts is that the end of a coarser one was passed.
+        let [fine, coarser @ ..] = keep::POINTS;
+        fine.note(&transaction, at)?;
+        // A look may come a little late, and leave a step out, and the clock may jump either way: a coarser step ends when another one
+        // begins.
         let last_at = self.last_at.replace(at);
-        let passed = |step_s: u64| last_at.is_none_or(|last| last / step_s < at / step_s);
-        for pair in RESOLUTIONS.windows(2) {
+        let passed = |step_s: u64| last_at.is_none_or(|last| last / step_s != at / step_s);
+        for (pair, kept) in RESOLUTIONS.windows(2).zip(coarser) {
             let step_s = pair[1].step_s;
             if passed(step_s) {
-                condense(&transaction, pair[0].table, pair[1].table, at - at % step_s, step_s)?;
+                let ended = last_at.unwrap_or_else(|| at.saturating_sub(step_s));
+                let ended = ended - ended % step_s;
+                if condense(&transaction, pair[0].table, pair[1].table, ended, step_s)? > 0 {
+                    kept.note(&transaction, ended)?;
+                }
             }
         }
-        for resolution in RESOLUTIONS {
-            let text = format!("DELETE FROM {} WHERE at < ?", resolution.table);
-            if passed(600) {
-                transaction.execute(&text, [now_s.saturating_sub(resolution.keep_s)])?;
-            }
+        if passed(600) {
+            keep::POINTS.into_iter().try_for_each(|kept| kept.expire(&transaction, now_s))?;
         }
         transaction.commit()?;
-        self.keep_bound()
+        self.keep_bound(now_s)
+    }
+
+    /// The clock jumped: nothing is known of the time since the last look. Counters and digests begin anew.
+    pub fn clock_jumped(&mut self) {
+        self.counters.clear();
+        self.digests = None;
     }
 
     /// The growth of a counter in a second.
@@ -205,7 +215,8 @@ impl Recorder {
             keep_digest(&transaction, now_s, digest)?;
         }
         windows::write(&transaction, (since_s, now_s), &grown)?;
-        transaction.execute("DELETE FROM digests WHERE at < ?", [now_s.saturating_sub(DIGESTS_KEEP_S)])?;
+        keep::DIGESTS.note(&transaction, now_s)?;
+        keep::DIGESTS.expire(&transaction, now_s)?;
         if now_s % 3600 < 60 {
             transaction.execute(
                 "DELETE FROM texts WHERE id NOT IN (SELECT text FROM digests UNION ALL SELECT text FROM window_digests)",
@@ -252,21 +263,12 @@ impl Recorder {
     }
 
     /// Gives up a tenth of the oldest fine points while the file is larger than it may be.
-    fn keep_bound(&mut self) -> Result<(), HistoryError> {
-        for resolution in RESOLUTIONS {
+    fn keep_bound(&mut self, now_s: u64) -> Result<(), HistoryError> {
+        for kept in keep::POINTS.into_iter().chain([keep::COARSE]) {
             if self.bytes()? <= self.bytes_max {
                 return Ok(());
             }
-            let bounds = format!("SELECT MIN(at), MAX(at) FROM {}", resolution.table);
-            let (first, last): (Option<i64>, Option<i64>) =
-                self.connection.query_row(&bounds, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let (Some(first), Some(last)) = (first, last) else { continue };
-            let until = first + ((last - first) / 10).max(1);
-            self.connection.execute(&format!("DELETE FROM {} WHERE at < ?", resolution.table), [until])?;
-            self.connection.execute_batch("PRAGMA incremental_vacuum")?;
-        }
-        if self.bytes()? > self.bytes_max {
-            windows::give_up_some(&self.connection)?;
+            kept.give_up_some(&self.connection, now_s)?;
             self.connection.execute_batch("PRAGMA incremental_vacuum")?;
         }
         Ok(())
@@ -298,14 +300,13 @@ fn series_of(
     Ok(Some(id))
 }
 
-/// Puts the means of the time that ends at `until` into the coarser table.
-fn condense(transaction: &Transaction<'_>, from: &str, to: &str, until: u64, step_s: u64) -> rusqlite::Result<()> {
+/// Puts the means of the step that begins at `at` into the coarser table, and gives how many there are.
+fn condense(transaction: &Transaction<'_>, from: &str, to: &str, at: u64, step_s: u64) -> rusqlite::Result<usize> {
     let text = format!(
         "INSERT OR REPLACE INTO {to} SELECT series, ?1, AVG(value) FROM {from} WHERE series IN (SELECT id FROM series)
          AND at >= ?1 AND at < ?2 GROUP BY series"
     );
-    transaction.prepare_cached(&text)?.execute(params![until - step_s, until])?;
-    Ok(())
+    transaction.prepare_cached(&text)?.execute(params![at, at + step_s])
 }
 
 /// The growth of a digest's figures; `None` if it did not run. A table of digests forgets, and begins anew.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, Transaction, params};
 
+use crate::keep;
 use crate::record::{DigestFigures, DigestKey};
 use crate::times::Times;
 
@@ -89,14 +90,15 @@ pub(crate) fn write(
     for digest in grown.iter().take(WINDOW_DIGESTS_KEPT) {
         insert(transaction, (FINE, from_s), &digest.key(), &WindowSum::of(digest))?;
     }
+    keep::FINE.note(transaction, from_s)?;
     // The end of a coarse window was passed.
     if from_s / COARSE_S < until_s / COARSE_S {
         for at in passed(transaction, until_s - until_s % COARSE_S)? {
             condense(transaction, at)?;
+            keep::COARSE.note(transaction, at)?;
         }
-        let fine_until_s = until_s.saturating_sub(FINE_KEEP_S);
-        forget(transaction, FINE, fine_until_s - fine_until_s % COARSE_S)?;
-        forget(transaction, COARSE_S, until_s.saturating_sub(COARSE_KEEP_S))?;
+        keep::FINE.expire(transaction, until_s)?;
+        keep::COARSE.expire(transaction, until_s)?;
     }
     Ok(())
 }
@@ -144,25 +146,6 @@ fn condense(transaction: &Transaction<'_>, at: u64) -> rusqlite::Result<()> {
     digests.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.time_us));
     for (key, sum) in digests.iter().take(WINDOW_DIGESTS_KEPT) {
         insert(transaction, (COARSE_S, at), key, sum)?;
-    }
-    Ok(())
-}
-
-/// Forgets the windows of a step that began before a moment.
-fn forget(connection: &Connection, step: u64, until_s: u64) -> rusqlite::Result<()> {
-    for table in ["windows", "window_digests"] {
-        connection.execute(&format!("DELETE FROM {table} WHERE step = ? AND at < ?"), params![step, until_s])?;
-    }
-    Ok(())
-}
-
-/// Gives up a tenth of the time that coarse windows cover.
-pub(crate) fn give_up_some(connection: &Connection) -> rusqlite::Result<()> {
-    let bounds = "SELECT MIN(at), MAX(at) FROM windows WHERE step = ?";
-    let (first, last): (Option<u64>, Option<u64>) =
-        connection.query_row(bounds, [COARSE_S], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if let (Some(first), Some(last)) = (first, last) {
-        forget(connection, COARSE_S, first + ((last - first) / 10).max(1))?;
     }
     Ok(())
 }

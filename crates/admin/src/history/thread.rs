@@ -84,8 +84,14 @@ pub(crate) fn start(settings: &config::History, shared: &Arc<Shared>) -> Option<
     };
     let (orders, inbox) = mpsc::channel();
     let figures = Arc::<KeeperFigures>::default();
-    let thread =
-        KeeperThread { shared: shared.clone(), recorder, figures: figures.clone(), is_failing: false, digests_at_s: 0 };
+    let thread = KeeperThread {
+        shared: shared.clone(),
+        recorder,
+        figures: figures.clone(),
+        is_failing: false,
+        digests_at_s: 0,
+        clock: Clock::default(),
+    };
     let spawned = std::thread::Builder::new().name("sqluice-history".into()).spawn(move || thread.run(&inbox));
     match spawned {
         Ok(joined) => Some((Keeper { path: settings.path.clone(), orders, figures }, joined)),
@@ -102,6 +108,7 @@ struct KeeperThread {
     figures: Arc<KeeperFigures>,
     is_failing: bool,
     digests_at_s: u64,
+    clock: Clock,
 }
 
 impl KeeperThread {
@@ -111,7 +118,7 @@ impl KeeperThread {
             match inbox.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(KeeperOrder::Mark { author, text, answer }) => {
                     // A window ends at a mark: what comes after it can be compared with what came before.
-                    let now_s = now_s();
+                    let now_s = self.now_s();
                     let looked = self.look_at_digests(now_s);
                     self.note(looked);
                     let marked = self.recorder.mark(now_s, &author, &text).map_err(|error| error.to_string());
@@ -120,11 +127,13 @@ impl KeeperThread {
                 }
                 Ok(KeeperOrder::Grown { answer }) => {
                     let digests = digest_figures(&digests_of_all(&self.shared));
+                    let now_s = self.now_s();
                     // The client may have gone.
-                    let _ = answer.send(self.recorder.grown(now_s(), &digests));
+                    let _ = answer.send(self.recorder.grown(now_s, &digests));
                 }
                 Ok(KeeperOrder::Plan(plan)) => {
-                    let kept = self.recorder.plan(now_s(), &plan);
+                    let now_s = self.now_s();
+                    let kept = self.recorder.plan(now_s, &plan);
                     self.note(kept);
                 }
                 Ok(KeeperOrder::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -136,8 +145,19 @@ impl KeeperThread {
         }
     }
 
+    /// The second since 1970, by a clock that may jump.
+    fn now_s(&mut self) -> u64 {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if let Some(jump_s) = self.clock.jumped(unix, Instant::now()) {
+            let seconds = jump_s.round();
+            tracing::warn!(seconds, "the clock jumped: the history goes on at the new time, and keeps what it has");
+            self.recorder.clock_jumped();
+        }
+        unix.as_secs()
+    }
+
     fn look(&mut self) {
-        let now_s = now_s();
+        let now_s = self.now_s();
         let figures = kept(&metrics::render(&self.shared));
         let mut written = self.recorder.figures(now_s, &figures);
         // The clock may have been set back.
@@ -165,8 +185,23 @@ impl KeeperThread {
     }
 }
 
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// The clock of the machine, watched for jumps: a correction by NTP or by hand, or the resume of a machine that was suspended.
+#[derive(Debug, Default)]
+struct Clock {
+    last: Option<(Duration, Instant)>,
+}
+
+/// A clock that passes a time longer or shorter by this has jumped.
+const JUMP: Duration = Duration::from_secs(5);
+
+impl Clock {
+    /// Takes the time since 1970, and a moment that never goes back. Gives the seconds of a jump.
+    fn jumped(&mut self, unix: Duration, steady: Instant) -> Option<f64> {
+        let (unix_before, steady_before) = self.last.replace((unix, steady))?;
+        let passed = steady.saturating_duration_since(steady_before).as_secs_f64();
+        let jump_s = unix.as_secs_f64() - unix_before.as_secs_f64() - passed;
+        (jump_s.abs() > JUMP.as_secs_f64()).then_some(jump_s)
+    }
 }
 
 /// The figures of a page that have a history. A line is a name, labels perhaps, and a value.
@@ -231,6 +266,21 @@ mod tests {
             (FigureKind::Gauge, FigureKind::Counter)
         );
         assert_eq!(kind("sqluice_server_latency_seconds_sum"), FigureKind::Counter);
+    }
+
+    #[test]
+    fn jumps_of_the_clock_are_noticed_and_small_corrections_are_not() {
+        let (mut clock, steady) = (Clock::default(), Instant::now());
+        let mut at = |unix_s: u64, steady_s: u64| {
+            let jump = clock.jumped(Duration::from_secs(unix_s), steady + Duration::from_secs(steady_s));
+            jump.map(|jump_s| jump_s.round() as i64)
+        };
+        let (start, year) = (1_800_000_000, 365 * 24 * 3600);
+        assert_eq!((at(start, 0), at(start + 10, 10), at(start + 23, 20)), (None, None, None));
+        assert_eq!((at(start + 30 + year, 30), at(start + 40 + year, 40)), (Some(year as i64 - 3), None));
+        assert_eq!((at(start + 50, 50), at(start + 60, 60)), (Some(-(year as i64)), None));
+        // A thread that stood still, and a machine that was suspended.
+        assert_eq!((at(start + 660, 660), at(start + 4_270, 670)), (None, Some(3_600)));
     }
 
     #[test]

@@ -184,6 +184,112 @@ fn a_step_that_is_left_out_costs_no_coarser_point() {
         recorder.figures(START + second, &[gauge("sessions", 3.0)]).unwrap();
     }
     let minutes: Vec<u64> = points(&path, "sessions", 1).iter().map(|(at, _)| at - START).collect();
-    assert_eq!(minutes, [0, 60, 540]);
+    assert_eq!(minutes, [0, 60, 120, 540]);
     assert_eq!(points(&path, "sessions", 2), [(START, 3.0)]);
+}
+
+/// A clock that is ahead by a day, or a year, for as long as six hours, and then right again.
+#[test]
+fn a_clock_that_jumps_ahead_and_back_deletes_nothing_that_is_wanted() {
+    let (hour, day) = (3600, 24 * 3600);
+    for ahead in [day, 365 * day] {
+        for wrong_for in [600, 6 * hour] {
+            let (_folder, path) = folder();
+            let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+            let mut statements = 0;
+            let mut run = |recorder: &mut super::Recorder, from: u64, length: u64| {
+                recorder.clock_jumped();
+                for at in (from..from + length).step_by(10) {
+                    recorder.figures(at, &[gauge("sessions", 1.0)]).unwrap();
+                    if at % 60 == 0 {
+                        statements += 60;
+                        recorder.digests(at, vec![digest("a", statements, statements * 10)]).unwrap();
+                    }
+                }
+            };
+            run(&mut recorder, START, day);
+            run(&mut recorder, START + day + ahead, wrong_for);
+            // Started again while the clock is wrong, the program knows no better.
+            drop(recorder);
+            let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+            run(&mut recorder, START + day + ahead + wrong_for, 600);
+            let right = START + day + wrong_for + 600;
+            run(&mut recorder, right, hour);
+
+            let now = right + hour;
+            let within = |step: usize, from: u64, until: u64| {
+                points(&path, "sessions", step).iter().filter(|(at, _)| (from..until).contains(at)).count() as u64
+            };
+            // Ten minutes at a time: up to so many of the oldest go early, or stay.
+            let (case, slack) = (format!("{ahead} ahead for {wrong_for}"), 61);
+            let lost = (wrong_for + 600 + hour) / 10;
+            let kept = within(0, START, now);
+            assert!(kept + slack >= (day + hour) / 10 - lost && kept <= day / 10 + slack, "{case}: {kept}");
+            assert_eq!(within(0, right, now), hour / 10, "{case}: new rows come");
+            assert!(within(1, START, now) + 3 >= (day + hour) / 60, "{case}: {}", within(1, START, now));
+            assert!(within(2, START, now) + 3 >= (day + hour) / 600, "{case}: {}", within(2, START, now));
+            // Those of the wrong time go first, and there is never more than a day.
+            let all = points(&path, "sessions", 0).len() as u64;
+            assert!(all <= day / 10 + slack, "{case}: {all}");
+            run(&mut recorder, now, wrong_for + hour);
+            assert_eq!(
+                points(&path, "sessions", 0).iter().filter(|(at, _)| *at > now + wrong_for + hour).count(),
+                0,
+                "{case}"
+            );
+            let kept = within(0, START, now + wrong_for + hour);
+            assert!(kept + slack >= day / 10, "{case}: {kept}");
+
+            let history = History::of(&path);
+            let sum = history.digests(Range { from_s: START, until_s: right }, 10).unwrap();
+            assert_eq!(sum[0].statements, day / 60 * 60 - 60, "{case}: a look less than there are");
+            let sum = history.digests(Range { from_s: right, until_s: now }, 10).unwrap();
+            assert_eq!(sum[0].statements, hour / 60 * 60 - 60, "{case}");
+            let connection = crate::file::open_to_read(&path).unwrap();
+            let longest: u64 =
+                connection.query_row("SELECT MAX(seconds) FROM windows WHERE step = 0", [], |row| row.get(0)).unwrap();
+            assert_eq!(longest, 60, "{case}: no window has a time that did not pass");
+        }
+    }
+}
+
+/// A clock that is a year behind, as after a start without NTP: what was written by the right one stays.
+#[test]
+fn a_clock_that_is_behind_deletes_nothing_that_is_wanted() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, NO_BOUND).unwrap();
+    let (hour, day) = (3600, 24 * 3600);
+    let fill = |recorder: &mut super::Recorder, from: u64, length: u64| {
+        for at in (from..from + length).step_by(10) {
+            recorder.figures(at, &[gauge("sessions", 1.0)]).unwrap();
+        }
+    };
+    fill(&mut recorder, START, day + 600);
+    fill(&mut recorder, START - 365 * day, hour);
+    let kept = points(&path, "sessions", 0);
+    let (wrong, right): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(at, _): &(u64, f64)| *at < START);
+    assert_eq!(wrong.len() as u64, hour / 10, "new rows come");
+    assert!(right.len() as u64 + 61 >= (day - hour) / 10, "{}", right.len());
+    assert_eq!(right.last().unwrap().0, START + day + 590, "the newest stay");
+    fill(&mut recorder, START + day + 600 + hour, 2 * hour);
+    assert!(points(&path, "sessions", 0)[0].0 >= START, "the wrong ones are the oldest then");
+}
+
+/// The bound on bytes gives up a tenth of the rows, not of the time between the first and the last.
+#[test]
+fn rows_of_a_wrong_time_cost_no_others_when_room_is_made() {
+    let (_folder, path) = folder();
+    let (mut recorder, _) = open(&path, 160 << 10).unwrap();
+    let figures: Vec<Figure> = (0..50).map(|number| gauge(&format!("series{number}"), 1.0)).collect();
+    for tick in 0..50 {
+        recorder.figures(START + tick * 10, &figures).unwrap();
+    }
+    let year = 365 * 24 * 3600;
+    recorder.figures(START + year, &figures).unwrap();
+    for tick in 50..500 {
+        recorder.figures(START + tick * 10, &figures).unwrap();
+        let kept = points(&path, "series7", 0);
+        assert!(kept.len() > 30 && kept.iter().any(|(at, _)| *at == START + tick * 10), "{tick}: {}", kept.len());
+    }
+    assert!(points(&path, "series7", 0).iter().all(|(at, _)| *at < START + year));
 }

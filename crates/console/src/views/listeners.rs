@@ -70,3 +70,79 @@ fn listeners(gathered: &Gathered) -> Vec<Row> {
     };
     all.iter().map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use facts::sessions::{SessionFacts, SessionState};
+
+    use super::*;
+
+    fn session_of(listener: Option<&str>) -> SessionFacts {
+        SessionFacts {
+            id: 7,
+            listener: listener.map(Arc::from),
+            cluster: Some("main".into()),
+            user: Some("app".into()),
+            client: "10.0.0.7:4711".to_owned(),
+            program: None,
+            schema: None,
+            tls: false,
+            connected: Duration::ZERO,
+            state: SessionState::Idle,
+            state_for: Duration::ZERO,
+            digest: 0,
+            form: None,
+            server: None,
+            thread_id: None,
+            transaction: None,
+            pins: Vec::new(),
+            worker: 0,
+            received_bytes: 0,
+            sent_bytes: 0,
+            waits: 0,
+            waited: Duration::ZERO,
+            waits_for: None,
+        }
+    }
+
+    /// Each figure has a value of its own, so that none stands in another's place, or comes from another listener.
+    #[test]
+    fn each_listener_has_its_own_figures() {
+        let second = "[listener.second]\naddress = \"127.0.0.1:0\"\ncluster = \"main\"\nmax_sessions = 70\n";
+        let shared = crate::testing::shared(second);
+        let worker = &shared.sources.workers[0];
+        // The last one is in the configuration no more.
+        for (listener, first) in [("app", 10), ("second", 20), ("gone", 30)] {
+            let stats = worker.listener(&"main".into(), &listener.into());
+            let counters = [
+                &stats.logins,
+                &stats.login_failures,
+                &stats.received_bytes,
+                &stats.sent_bytes,
+                &stats.reads,
+                &stats.writes,
+                &stats.cached,
+                &stats.errors,
+            ];
+            counters.into_iter().zip(first..).for_each(|(counter, value)| counter.add(value));
+        }
+        let mut gathered = Gathered::nothing(&shared);
+        gathered.sessions = [Some("app"), Some("second"), Some("second"), None].map(session_of).into();
+        let rows = listeners(&gathered);
+        let address = Some("127.0.0.1:0".to_owned());
+        let default = gathered.settings.config.listeners["app"].max_sessions;
+        let row = |name, address: Option<String>, sessions: u64, sessions_max, first: u64| {
+            let mut row = row![name, "main", address, sessions, sessions_max];
+            (first..first + 8).for_each(|figure| row.extend(row![figure]));
+            row
+        };
+        let expected = [
+            row("app", address.clone(), 1, Some(default), 10),
+            row("gone", None, 0, None, 30),
+            row("second", address, 2, Some(70), 20),
+        ];
+        assert_eq!(rows, expected);
+    }
+}

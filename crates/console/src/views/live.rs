@@ -359,3 +359,38 @@ fn event_row(event: &Json) -> Row {
         number("bulk_rows"),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each figure has a value of its own, so that none stands in another's place.
+    #[test]
+    fn waits_have_the_figures_of_their_kind() {
+        let shared = crate::testing::shared("");
+        let worker = &shared.sources.workers[0];
+        for (gauge, value) in [(&worker.waiting, 1), (&worker.user_waiting, 4), (&worker.holding, 7)] {
+            gauge.add(value);
+        }
+        for (counter, value) in [
+            (&worker.waited, 2),
+            (&worker.wait_timeouts, 3),
+            (&worker.user_waited, 5),
+            (&worker.user_wait_timeouts, 6),
+            (&worker.held, 8),
+            (&worker.hold_timeouts, 9),
+            (&worker.replica_waits, 10),
+            (&worker.replica_wait_timeouts, 11),
+        ] {
+            counter.add(value);
+        }
+        let row = |name, now: Option<u64>, total: u64, timeouts: u64| row![name, now, total, timeouts];
+        let expected = [
+            row("connection", Some(1), 2, 3),
+            row("user_limit", Some(4), 5, 6),
+            row("server", Some(7), 8, 9),
+            row("replica", None, 10, 11),
+        ];
+        assert_eq!(waits(&Gathered::nothing(&shared)), expected);
+    }
+}

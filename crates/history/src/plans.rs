@@ -210,6 +210,23 @@ mod tests {
         assert_eq!((count("SELECT count(*) FROM plans"), count("SELECT min(first_at) FROM plans")), (PLANS_MAX, 100));
     }
 
+    /// A clock that was ahead for a while: its plans are the newest for long, and go first.
+    #[test]
+    fn plans_of_a_wrong_time_stop_no_new_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.sqlite");
+        let (recorder, _) = open(&path, u64::MAX).unwrap();
+        let year = 365 * 24 * 3600;
+        (0..u64::from(PLANS_MAX)).for_each(|number| {
+            recorder.plan(year + number, &seen(&format!("{number}"), "one")).unwrap();
+        });
+        (0..10).for_each(|number| recorder.plan(1_000 + number, &seen(&format!("right{number}"), "one")).unwrap());
+        let connection = file::open_to_read(&path).unwrap();
+        let count = |text: &str| connection.query_row(text, [], |row| row.get::<_, u32>(0)).unwrap();
+        let right = count("SELECT count(*) FROM plans WHERE digest LIKE 'right%'");
+        assert_eq!((right, count("SELECT count(*) FROM plans")), (10, PLANS_MAX));
+    }
+
     #[test]
     fn plans_of_another_cluster_are_no_change() {
         let folder = tempfile::tempdir().unwrap();

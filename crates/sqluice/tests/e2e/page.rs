@@ -98,7 +98,7 @@ async fn digests_of_two_clusters_are_told_apart_in_a_browser() {
     browser.wait(&format!("!({ROW_WITH})('digests', 'on_other_only')")).await;
     browser.value(&format!("({ROW_WITH})('digests', 'on_both_clusters').click()")).await;
     browser.shows("Cluster: main, and the figures are of this one.").await;
-    // What is killed is what was looked at.
+    // A kill ends statements of the cluster that is shown.
     browser.click("#kill-digest").await;
     browser
         .wait(

@@ -83,12 +83,49 @@ fetch_kafka() {
     fi
 }
 
+# The Go that compiles the collector: the machine's own if it can fetch the one that go.mod names, or that one from Go's module
+# proxy, with the checksum that it had when it was chosen.
+find_go() {
+    local candidate minor
+    for candidate in go /usr/local/go/bin/go "$GO_FOLDER/bin/go"; do
+        # One that is missing is none.
+        minor=$({ GOTOOLCHAIN=local "$candidate" env GOVERSION 2>/dev/null || true; } | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+        if [ "${minor:-0}" -ge 21 ]; then
+            go=$candidate
+            return 0
+        fi
+    done
+    local version arch sum
+    version=$(sed -n 's/^go //p' tools/otelcol/go.mod)
+    case $(uname -s)-$(uname -m) in
+    Linux-x86_64) arch=amd64 ;;
+    Linux-aarch64) arch=arm64 ;;
+    *) die "./dev otelcol compiles the OpenTelemetry collector and needs Go 1.21 or newer (https://go.dev/dl)." ;;
+    esac
+    sum=$(sed -n "s/^\([0-9a-f]*\)  go$version.linux-$arch.zip\$/\1/p" tools/otelcol/go-sha256sums)
+    [ -n "$sum" ] || die "tools/otelcol/go-sha256sums has no checksum of Go $version for $arch."
+    has curl || want curl "fetches Go"
+    has unzip || want unzip "unpacks Go"
+    install_packages
+    say "Fetching Go $version into $GO_FOLDER (70 MB; it takes 230 MB)"
+    local name=golang.org/toolchain/@v/v0.0.1-go$version.linux-$arch.zip zip=$TARGET/go.zip
+    mkdir -p "$TARGET"
+    curl --fail --silent --show-error --location --retry 3 --output "$zip" "https://proxy.golang.org/$name" ||
+        die "Go could not be fetched: see above. Or install Go 1.21 or newer (https://go.dev/dl)."
+    echo "$sum  $zip" | sha256sum --check --quiet --strict || die "what was fetched is not the Go that was chosen: see above."
+    rm -rf "$GO_FOLDER" "$TARGET/go.new"
+    unzip -q "$zip" -d "$TARGET/go.new"
+    mv "$TARGET/go.new/golang.org/toolchain@v0.0.1-go$version.linux-$arch" "$GO_FOLDER"
+    rm -rf "$zip" "$TARGET/go.new"
+    # Modules have no executable files.
+    chmod +x "$GO_FOLDER"/bin/* "$GO_FOLDER"/pkg/tool/*/*
+    go=$GO_FOLDER/bin/go
+}
+
 # The OpenTelemetry collector, from Go's module proxy, as tools/otelcol/go.sum says.
 build_otelcol() {
-    local go=go
-    has go || [ ! -x /usr/local/go/bin/go ] || go=/usr/local/go/bin/go
-    has "$go" || [ -x "$go" ] || die "./dev otelcol compiles the OpenTelemetry collector and needs Go (https://go.dev/dl)." \
-        "tools/otelcol/go.mod says which version; a Go from 1.21 on fetches that itself."
+    local go
+    find_go
     say "Building the OpenTelemetry collector into $OTELCOL_FOLDER (some minutes the first time)"
     mkdir -p "$OTELCOL_FOLDER"
     (cd tools/otelcol && "$go" build -mod=readonly -trimpath -ldflags=-s -o "$OTELCOL_FOLDER/otelcol" .) >&2 ||

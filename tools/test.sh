@@ -57,8 +57,8 @@ command_otelcol() {
     need_test_programs
     build_otelcol
     export SQLUICE_OTELCOL=$OTELCOL_FOLDER/otelcol
-    cargo test -p sqluice-events --lib otlp
-    cargo test -p sqluice --test e2e -- --include-ignored events::otlp events::otelcol
+    test_package sqluice-events --lib otlp
+    test_package sqluice --test e2e -- --include-ignored events::otlp events::otelcol
 }
 
 # The words of the tests that failed, without the thousands of lines around them; at the end their beginnings alone, so short

@@ -320,7 +320,7 @@ pub async fn check_core(family: Family) {
     let sleeping = tokio::spawn(async move {
         let mut sleeper = sleeper;
         let _ = sleeper.query("SELECT SLEEP(30)").await;
-        value(&mut sleeper, "SELECT 'awake'").await
+        sleeper
     });
     until("the kill to be felt", async || {
         // It may come before the statement, and once the sleeper has gone there is nobody to kill.
@@ -329,7 +329,7 @@ pub async fn check_core(family: Family) {
         sleeping.is_finished().then_some(())
     })
     .await;
-    assert_eq!(sleeping.await.unwrap(), "awake");
+    assert_eq!(value(&mut sleeping.await.unwrap(), "SELECT 'awake'").await, "awake");
     front.is_pinned_by(&[]).await;
     let mut out = run(front.cli(&client_program(family)), "SELECT 'from the ordinary client'").await.output();
     assert_eq!(out.split_off(out.len() - 1), "\n");

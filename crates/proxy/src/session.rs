@@ -231,11 +231,11 @@ impl Session {
 
     /// Does what must come before the fix-up, on a connection that no session has used yet, or for a statement that asks a
     /// sequence in a session without pins.
-    async fn make_connection_ready(&mut self, held: &mut Held, asks_sequence: bool) {
+    async fn make_connection_ready(&mut self, held: &mut Held, query: &Query<'_>) {
         if !held.lease.origin.tracks {
             self.wait_for_defaults().await;
         }
-        if asks_sequence {
+        if self.belief.asks_free_sequence(query) {
             self.env.forget_sequences(held).await;
         }
     }
@@ -266,18 +266,14 @@ impl Session {
                 Ok(Some(held)) => held,
                 Ok(None) => continue,
                 Err(refusal) if self.belief.leaves_schema(&refusal) => continue,
-                Err(refusal) => {
-                    self.finish(query, End::Refused(attempts.begun, &refusal));
-                    return self.refuse(query.request, &refusal).await;
-                }
+                Err(refusal) => return self.refuse_query(query, &attempts, &refusal).await,
             };
             if self.begins_pipeline(query, &held, &attempts) {
                 (attempts.sharing, own) = (Sharing::Now, Some(held.lease));
                 continue;
             }
-            let asks_sequence = query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.belief.pins.is_empty();
-            if !held.lease.origin.tracks || asks_sequence {
-                Box::pin(self.make_connection_ready(&mut held, asks_sequence)).await;
+            if !held.lease.origin.tracks || self.belief.asks_free_sequence(query) {
+                Box::pin(self.make_connection_ready(&mut held, query)).await;
             }
             self.env.handle.begin_statement(held.lease.server(), held.lease.origin.thread_id);
             if self.env.handle.take_noted_kill() {
@@ -336,6 +332,17 @@ impl Session {
         next
     }
 
+    /// A query that no server has got ends with an error of Sqluice's own.
+    async fn refuse_query(
+        &mut self,
+        query: &Query<'_>,
+        attempts: &Attempts,
+        refusal: &Refusal,
+    ) -> Result<(), SessionEnd> {
+        self.finish(query, End::Refused(attempts.begun, refusal));
+        self.refuse(query.request, refusal).await
+    }
+
     /// Answers with an error of Sqluice's own; the session goes on.
     async fn refuse(&mut self, request: &Request, refusal: &Refusal) -> Result<(), SessionEnd> {
         self.env.worker.stats.own_errors.add_one();
@@ -344,6 +351,14 @@ impl Session {
         }
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)
+    }
+}
+
+impl Belief {
+    /// Whether a query asks a sequence on a connection that its session does not keep.
+    #[inline]
+    fn asks_free_sequence(&self, query: &Query<'_>) -> bool {
+        query.statement.asks.contains(sql::Asks::SEQUENCE_VALUE) && self.pins.is_empty()
     }
 }
 

@@ -79,7 +79,10 @@ impl Session {
                 Choice::Server(server, awaits) => (view.server(server), awaits),
                 Choice::Soon => {
                     let _shown = self.env.handle.activity.wait(WaitsFor::Server, self.env.worker.shared.started);
-                    let paced = async { Ok(tokio::time::sleep(POSITION_PACE).await) };
+                    let paced = async {
+                        tokio::time::sleep(POSITION_PACE).await;
+                        Ok(())
+                    };
                     self.env.unless_killed(Box::pin(paced)).await?;
                     continue;
                 }

@@ -12,7 +12,6 @@ use wire::{Capabilities, errno};
 use super::Session;
 use super::attempts::Attempts;
 use super::cluster_session::{ClusterSession, Held};
-use super::count::End;
 use super::environment::Environment;
 use super::query::Query;
 use super::relay::Outcome;
@@ -57,9 +56,7 @@ impl Session {
         } else {
             self.here.held = Some(held);
         }
-        let refusal = Refusal::interrupted();
-        self.finish(query, End::Refused(attempts.begun, &refusal));
-        self.refuse(query.request, &refusal).await
+        self.refuse_query(query, attempts, &Refusal::interrupted()).await
     }
 
     /// Whether somebody has killed the statement: its server lives, takes logins as ever, and has left the other connections alone.

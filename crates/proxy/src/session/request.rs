@@ -58,8 +58,7 @@ impl Session {
         {
             return None;
         }
-        let query =
-            Query::new(request, Command::StmtExecute, statement.clone(), Body::Execute(id), Expect::Results);
+        let query = Query::new(request, Command::StmtExecute, statement.clone(), Body::Execute(id), Expect::Results);
         Some(query.of_prepared(prepared.clone()))
     }
 

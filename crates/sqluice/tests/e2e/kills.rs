@@ -155,7 +155,7 @@ async fn administrators_kill_idle_sessions_and_those_of_a_user() {
 /// A statement that waits for a connection is on no server yet. KILL QUERY ends its wait, and leaves the session and what it runs next.
 #[tokio::test]
 async fn a_statement_that_waits_for_a_connection_can_be_killed() {
-    for (family, pipelines) in families().into_iter().flat_map(|family| [(family, "off"), (family, "always")]) {
+    for (family, pipelines) in families().flat_map(|family| [(family, "off"), (family, "always")]) {
         let servers = lone(family).await;
         let front = Front::start(servers, |setup| {
             setup.proxy = "workers = 1\ndrain_ms = 200".into();

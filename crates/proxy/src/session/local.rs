@@ -102,8 +102,8 @@ impl Session {
     /// Puts an OK into the client's outbox.
     pub(super) fn answer_ok(&mut self, request: &Request, warnings: u16) -> Answered {
         let status = self.belief.status - Status::SESSION_STATE_CHANGED;
-        let reported = self.belief.tracking.reported_with(&reply::Ok::default());
-        let ok = reply::Ok { status, warnings, session_state: &reported, ..reply::Ok::default() };
+        let (reported, empty_report) = self.belief.tracking.reported_with(&reply::Ok::default());
+        let ok = reply::Ok { status, warnings, session_state: &reported, empty_report, ..reply::Ok::default() };
         self.client.put_ok(request.sequence.wrapping_add(1), &ok);
         Answered::Ok
     }

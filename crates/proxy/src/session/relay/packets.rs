@@ -90,10 +90,10 @@ impl Relay<'_> {
         self.put_run(run, bytes);
         let header = if rows.is_some() { reply::EOF } else { reply::OK };
         // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
-        let reported = self.tracking.reported_with(ok);
+        let (reported, is_none_any_more) = self.tracking.reported_with(ok);
         let is_whole = reported.is_empty() && warnings == ok.warnings;
         // MySQL announces changes behind a BEGIN in a transaction, too, and lists none; a commit's GTID was for Sqluice.
-        let as_came = ok.empty_report && !self.tracking.hides();
+        let as_came = is_none_any_more || ok.empty_report && !self.tracking.hides();
         let is_of_next = || self.hearing.as_ref().is_some_and(|hearing| hearing.is_of_next_transaction(ok.status));
         let empty_report = reported.is_empty() && !self.connection.origin.mariadb && (as_came || is_of_next());
         let is_whole = is_whole && !empty_report;

@@ -79,16 +79,23 @@ impl ClientTracking {
         self.late.borrow().is_some()
     }
 
-    /// The reports that come with an OK packet to the client, encoded.
-    pub fn reported_with(&self, ok: &Ok<'_>) -> Vec<u8> {
+    /// The reports that come with an OK packet to the client, encoded, and whether the packet announces changes without any: MySQL does
+    /// so when it had one to report, and it is none any more.
+    pub fn reported_with(&self, ok: &Ok<'_>) -> (Vec<u8>, bool) {
         let reported = self.filter(ok);
-        let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&reported)) else { return reported };
+        let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&reported)) else {
+            return (reported, false);
+        };
         // MySQL does not report a transaction that has ended before it was reported.
         let is_as_before = late.explicit_before == Some(self.explicit.get());
         let all = late.with(&reported);
         match self.transactions {
-            Some(Transactions::Explicit) if is_as_before => late::without_transaction(&all),
-            _ => all,
+            Some(Transactions::Explicit) if is_as_before => {
+                let rest = late::without_transaction(&all);
+                let is_empty = rest.is_empty();
+                (rest, is_empty)
+            }
+            _ => (all, false),
         }
     }
 

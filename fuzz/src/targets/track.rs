@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
             ok.write(&mut written, header, capabilities);
             let again = Ok::parse(&written, capabilities);
             let mut status = ok.status;
-            status.set(Status::SESSION_STATE_CHANGED, !ok.session_state.is_empty());
+            status.set(Status::SESSION_STATE_CHANGED, !ok.session_state.is_empty() || ok.empty_report);
             assert_eq!(again, Result::Ok(Ok { status, ..ok }));
         }
         assert_eq!(ok.changes().count(), ok.changes().count());

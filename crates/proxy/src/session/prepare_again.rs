@@ -67,9 +67,7 @@ impl Session {
         let found = find(connection, &key);
         Ok(found.map_or(0, |found| given(connection, found, out)))
     }
-}
 
-impl Session {
     /// Puts the text into the key that the server gets in place of the client's, if another one goes there. Long data belongs to
     /// the text that it was sent to: its execution runs that one.
     async fn text_to_run(

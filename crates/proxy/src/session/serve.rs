@@ -255,6 +255,7 @@ impl Session {
                 Ok(None) if !self.must_stop() => self.long_request().await.map(Some),
                 request => request,
             };
+            self.env.handle.begin_command();
             self.env.handle.idle_since_s.store(0, Ordering::Relaxed);
             self.env.handle.droppable.store(false, Ordering::Relaxed);
             if let Some(request) = request? {

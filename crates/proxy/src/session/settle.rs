@@ -128,7 +128,6 @@ impl Environment {
     /// Shows others which query runs.
     #[inline]
     pub(super) fn show_query(&self, query: &Query<'_>) {
-        self.handle.begin_query();
         self.handle.activity.begin_query(query.statement.digest, self.worker.uptime_s.get());
     }
 

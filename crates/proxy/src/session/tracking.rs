@@ -98,6 +98,7 @@ impl<'a> Hearing<'a> {
         let was_explicit = self.tracking.in_explicit() && !self.state.tells_transactions();
         self.is_step && was_explicit && status.contains(Status::IN_TRANSACTION)
     }
+
     /// Whether a status flag of a result may be about a change that the client wants to hear of, where the result has no room to
     /// say which: about all changes, transactions, or a variable that the statement sets while it runs.
     pub fn is_of_any(&self) -> bool {

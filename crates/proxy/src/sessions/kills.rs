@@ -39,9 +39,9 @@ impl SessionHandle {
         KillUnderWay { session: self, held: self.held() }
     }
 
-    /// A query begins: kills of earlier ones are none of it.
+    /// A command begins: kills of earlier ones are none of it.
     #[inline]
-    pub fn begin_query(&self) {
+    pub fn begin_command(&self) {
         self.kill_noted.store(false, Ordering::Relaxed);
     }
 

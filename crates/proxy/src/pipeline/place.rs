@@ -37,11 +37,24 @@ pub enum Why {
     Lost,
 }
 
+/// The end of a result that has no warnings and tells nothing of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanEnd {
+    /// Its flags.
+    pub status: Status,
+    /// Rows of the result.
+    pub rows: u64,
+    /// It is an EOF packet of the old framing.
+    pub is_eof: bool,
+    /// The client may get it as it came: nothing in it is for Sqluice alone.
+    pub as_came: bool,
+}
+
 /// The outcome of a read on a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The reply is here: a result without warnings, under these flags.
-    Clean(Status),
+    /// The reply is here: a result without warnings.
+    Clean(CleanEnd),
     /// The read is long. The connection is for it alone; the answer is still to come.
     Long,
     /// The connection of a long read was lost: [`Place::take_lost`] has it.

@@ -8,7 +8,7 @@ use wire::exchange::{Advance, Event};
 use wire::reply::{Change, Ok as OkPacket};
 use wire::{Status, errno};
 
-use super::place::{Answer, Read, Why};
+use super::place::{Answer, CleanEnd, Read, Why};
 use super::{Inner, Pipeline};
 use crate::outgoing::{Expected, Purpose};
 use crate::pool::Origin;
@@ -26,7 +26,7 @@ struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// With the end of a result that has no warnings and tells nothing of the session.
-    Clean(Status),
+    Clean(CleanEnd),
     /// With the error of this code.
     Error(u16),
     /// Otherwise.
@@ -93,7 +93,7 @@ impl Pipeline {
             return;
         }
         let answer = match ended {
-            Ended::Clean(status) => Answer::Clean(status),
+            Ended::Clean(end) => Answer::Clean(end),
             // Another run would only be ended again.
             Ended::Error(errno::ER_QUERY_INTERRUPTED | errno::ER_STATEMENT_TIMEOUT) if was_long => Answer::ErrorLong,
             Ended::Error(_) | Ended::Unclean => Answer::Alone(Why::Reply),
@@ -136,7 +136,7 @@ impl Read {
                 if matches!(packet.event, Event::Infile(_)) {
                     return Err(Malformed("it asked for a file where none is sent"));
                 }
-                step.ended = packet.over.then(|| ended(&packet.event));
+                step.ended = packet.over.then(|| ended(&packet.event, exchange.rows()));
                 // The connection is not in the state that it counts as being in.
                 if matches!((step.ended, &*purpose), (Some(Ended::Error(_)), Purpose::Variables)) {
                     return Err(Malformed("the server refused a fix-up"));
@@ -153,19 +153,21 @@ impl Read {
     }
 }
 
-/// How a reply ends with this packet.
-fn ended(last: &Event<'_>) -> Ended {
+/// How a reply ends with this packet, behind so many rows.
+fn ended(last: &Event<'_>, rows: u64) -> Ended {
     let is_clean = |status: Status, warnings: u16| {
         let more = Status::MORE_RESULTS | Status::CURSOR_EXISTS | Status::IN_TRANSACTION;
         warnings == 0 && !status.intersects(more)
     };
     match last {
-        Event::RowsEnd(ok) if is_clean(ok.status, ok.warnings) && tells_nothing(ok) => Ended::Clean(ok.status),
+        Event::RowsEnd(ok) if is_clean(ok.status, ok.warnings) && tells_nothing(ok) => {
+            Ended::Clean(CleanEnd { status: ok.status, rows, is_eof: false, as_came: is_bare(ok) })
+        }
         // This framing has no room for what the flag announces.
         Event::Eof(eof)
             if is_clean(eof.status, eof.warnings) && !eof.status.contains(Status::SESSION_STATE_CHANGED) =>
         {
-            Ended::Clean(eof.status)
+            Ended::Clean(CleanEnd { status: eof.status, rows, is_eof: true, as_came: true })
         }
         Event::Error(error) => Ended::Error(error.code),
         _ => Ended::Unclean,
@@ -176,4 +178,43 @@ fn ended(last: &Event<'_>) -> Ended {
 /// something has changed, which is their own preparation; MySQL reports the number of each statement.
 fn tells_nothing(ok: &OkPacket<'_>) -> bool {
     ok.changes().all(|change| matches!(change, Ok(Change::State | Change::Variable { name: b"statement_id", .. })))
+}
+
+/// Whether a packet that ends a result has its flags and nothing else.
+fn is_bare(ok: &OkPacket<'_>) -> bool {
+    ok.session_state.is_empty()
+        && !ok.status.contains(Status::SESSION_STATE_CHANGED)
+        && (ok.affected_rows, ok.insert_id) == (0, 0)
+        && ok.info.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_passed_on_as_it_came_only_if_its_end_has_nothing_but_flags() {
+        let bare = OkPacket {
+            affected_rows: 0,
+            insert_id: 0,
+            status: Status::AUTOCOMMIT,
+            warnings: 0,
+            info: b"",
+            session_state: b"",
+            empty_report: false,
+        };
+        let as_came = |ok: OkPacket<'_>| match ended(&Event::RowsEnd(ok), 7) {
+            Ended::Clean(end) => Some((end.as_came, end.rows)),
+            _ => None,
+        };
+        let changed = Status::AUTOCOMMIT | Status::SESSION_STATE_CHANGED;
+        assert_eq!(as_came(bare), Some((true, 7)));
+        assert_eq!(as_came(OkPacket { status: changed, ..bare }), Some((false, 7)), "MariaDB reports nothing");
+        let own_state = b"\x02\x01\x31";
+        assert_eq!(as_came(OkPacket { status: changed, session_state: own_state, ..bare }), Some((false, 7)));
+        assert_eq!(as_came(OkPacket { insert_id: 3, ..bare }), Some((false, 7)));
+        assert_eq!(as_came(OkPacket { warnings: 1, ..bare }), None);
+        let schema = b"\x01\x02\x01x";
+        assert_eq!(as_came(OkPacket { status: changed, session_state: schema, ..bare }), None);
+    }
 }

@@ -18,6 +18,7 @@ use super::attempts::{Attempts, Sharing};
 use super::belief::Belief;
 use super::cache::Fill;
 use super::checkout::Choice;
+use super::client::Client;
 use super::diagnostics::found_rows::is_of_nothing;
 use super::environment::Environment;
 use super::kill::{KILL_WAIT, Kill};
@@ -30,7 +31,7 @@ use super::who::Who;
 use super::{Held, Session};
 use crate::error::SessionEnd;
 use crate::outgoing::{Expected, Outgoing, Purpose};
-use crate::pipeline::{Answer, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
+use crate::pipeline::{Answer, CleanEnd, Pipeline, Place, REQUEST_BYTES_MAX, Read, Wanted, Why};
 use crate::pool::{Connection, ConnectionEnd, Lease, UserLease};
 use route::Route;
 
@@ -172,19 +173,21 @@ impl Session {
             self.here.end_load();
             return Ok(self.env.runs_alone(if let Answer::Alone(why) = answer { why } else { Why::Lost }));
         }
-        let is_as_expected = match answer {
-            Answer::Clean(status) => {
-                status & Status::OF_SESSION == self.belief.status
+        let clean = if let Answer::Clean(end) = answer { Some(end) } else { None };
+        let is_as_expected = match clean {
+            Some(end) => {
+                end.status & Status::OF_SESSION == self.belief.status
                     && !(query.statement.found_rows == FoundRows::Aggregate
                         && self.belief.past.found_rows != Some(1)
                         && is_of_nothing(&place.reply()))
             }
-            _ => true,
+            None => true,
         };
         let taken = match is_as_expected {
             true => {
-                let mut take =
-                    |cx: &mut Context<'_>| self.take_reply(cx, (&place, copy.take()), query, route, (fill, attempts));
+                let mut take = |cx: &mut Context<'_>| {
+                    self.take_reply(cx, (&place, clean, copy.take()), query, route, (fill, attempts))
+                };
                 poll_fn(|cx| Poll::Ready(take(cx))).await
             }
             false => None,
@@ -371,7 +374,7 @@ impl Session {
     fn take_reply(
         &mut self,
         cx: &mut Context<'_>,
-        (place, copy): (&Place, Option<Box<Copied>>),
+        (place, clean, copy): (&Place, Option<CleanEnd>, Option<Box<Copied>>),
         query: &Query<'_>,
         route: &Route,
         (fill, attempts): (&mut Option<Box<Fill>>, &Attempts),
@@ -380,7 +383,13 @@ impl Session {
             let mut held = alone(lease);
             let mut outcome = Outcome { sent: true, pipelined: true, ..Outcome::default() };
             outcome.taps.copy = copy;
-            let relayed = self.relay_whole(cx, &mut held, query, &place.reply(), &mut outcome);
+            let as_came = |end: &CleanEnd| end.as_came && outcome.taps.copy.is_none();
+            let relayed = match clean.filter(as_came) {
+                Some(end) if !self.belief.tracking.has_late() => {
+                    self.client.pass_whole(cx, &place.reply(), end, &mut outcome)
+                }
+                _ => self.relay_whole(cx, &mut held, query, &place.reply(), &mut outcome),
+            };
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();
                 let (over, took) = self.finish_relayed(&held, query, route, &outcome, (attempts.begun, attempts.at));
@@ -424,6 +433,26 @@ impl Session {
             outcome,
         };
         relay.take_whole(cx, reply)
+    }
+}
+
+impl Client {
+    /// Passes on a whole reply in which nothing is to be changed; the pipeline has found its end.
+    fn pass_whole(
+        &mut self,
+        cx: &mut Context<'_>,
+        reply: &[u8],
+        end: CleanEnd,
+        outcome: &mut Outcome,
+    ) -> Result<(), RelayError> {
+        (outcome.status, outcome.ended_by_eof) = (Some(end.status), end.is_eof);
+        (outcome.rows, outcome.rows_sent) = (Some(end.rows), end.rows);
+        (outcome.reply_bytes, outcome.delivered) = (reply.len() as u64, true);
+        match self.poll_send(cx, reply) {
+            Poll::Ready(Err(error)) => Err(RelayError::Client(error)),
+            // The socket may take the rest later.
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+        }
     }
 }
 

@@ -60,8 +60,6 @@ impl Listed {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use facts::sessions::SessionState;
-
     use super::*;
 
     /// Each list has one session, whose id is the number of the list.
@@ -72,28 +70,8 @@ mod tests {
         fn list(&self) -> Later<Vec<SessionFacts>> {
             let session = SessionFacts {
                 id: self.0.fetch_add(1, Ordering::Relaxed),
-                listener: None,
-                cluster: None,
-                user: None,
                 client: "10.0.0.7:4711".into(),
-                program: None,
-                schema: None,
-                tls: false,
-                connected: Duration::ZERO,
-                state: SessionState::Login,
-                state_for: Duration::ZERO,
-                digest: 0,
-                form: None,
-                server: None,
-                thread_id: None,
-                transaction: None,
-                pins: Vec::new(),
-                worker: 0,
-                received_bytes: 0,
-                sent_bytes: 0,
-                waits: 0,
-                waited: Duration::ZERO,
-                waits_for: None,
+                ..SessionFacts::default()
             };
             Box::pin(async move { vec![session] })
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One session, at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One session, at one moment. The default one has just connected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFacts {
     /// The id that its client knows: the greeting's, which KILL takes.
     pub id: u32,
@@ -55,9 +55,10 @@ pub struct SessionFacts {
 }
 
 /// The thing that a session does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SessionState {
     /// Its client has not logged in.
+    #[default]
     Login,
     /// It waits for its client.
     Idle,

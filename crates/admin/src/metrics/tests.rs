@@ -201,24 +201,11 @@ fn session(in_transaction: bool) -> SessionFacts {
         cluster: Some("main".into()),
         user: Some("app".into()),
         client: "127.0.0.1:9".into(),
-        program: None,
-        schema: None,
-        tls: false,
         connected: Duration::from_secs(9),
         state: SessionState::Running,
         state_for: Duration::from_secs(2),
-        digest: 0,
-        form: None,
-        server: None,
-        thread_id: None,
         transaction: in_transaction.then_some(Duration::from_secs(5)),
-        pins: Vec::new(),
-        worker: 0,
-        received_bytes: 0,
-        sent_bytes: 0,
-        waits: 0,
-        waited: Duration::ZERO,
-        waits_for: None,
+        ..SessionFacts::default()
     }
 }
 

@@ -288,24 +288,13 @@ mod tests {
             cluster: Some("main".into()),
             user: Some("app".into()),
             client: "10.0.0.7:4711".into(),
-            program: None,
-            schema: None,
-            tls: false,
             connected: Duration::from_secs(9),
             state,
             state_for: Duration::from_millis(state_ms),
             digest: 0xab,
-            form: None,
-            server: None,
-            thread_id: None,
-            transaction: None,
             pins: vec!["transaction"],
             worker: 1,
-            received_bytes: 0,
-            sent_bytes: 0,
-            waits: 0,
-            waited: Duration::ZERO,
-            waits_for: None,
+            ..SessionFacts::default()
         }
     }
 

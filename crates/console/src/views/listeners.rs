@@ -73,7 +73,6 @@ fn listeners(gathered: &Gathered) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use facts::sessions::{SessionFacts, SessionState};
 
@@ -86,24 +85,8 @@ mod tests {
             cluster: Some("main".into()),
             user: Some("app".into()),
             client: "10.0.0.7:4711".to_owned(),
-            program: None,
-            schema: None,
-            tls: false,
-            connected: Duration::ZERO,
             state: SessionState::Idle,
-            state_for: Duration::ZERO,
-            digest: 0,
-            form: None,
-            server: None,
-            thread_id: None,
-            transaction: None,
-            pins: Vec::new(),
-            worker: 0,
-            received_bytes: 0,
-            sent_bytes: 0,
-            waits: 0,
-            waited: Duration::ZERO,
-            waits_for: None,
+            ..SessionFacts::default()
         }
     }
 

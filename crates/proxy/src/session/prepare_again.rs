@@ -144,9 +144,7 @@ impl Session {
     ) -> StatementOnPipeline {
         let Some(known) = self.belief.statements.find(id) else { return StatementOnPipeline::Never };
         let prepared = &known.prepared;
-        if !prepared.statement.asks.is_empty()
-            || prepared.state.prepare_context() != self.belief.state.prepare_context()
-        {
+        if !prepared.statement.asks.is_empty() || !prepared.means_the_same_in(&self.belief.state) {
             return StatementOnPipeline::Never;
         }
         let statements = &mut connection.origin.statements;
@@ -186,7 +184,7 @@ impl Belief {
 
     /// The session's state with the schema in which the client prepared a statement: names in its text belong to that one.
     fn state_to_prepare_in(&self, prepared: &PreparedText) -> Arc<StateMap> {
-        if prepared.state.prepare_context() == self.state.prepare_context() {
+        if prepared.means_the_same_in(&self.state) {
             return self.state.clone();
         }
         Arc::new(self.state.to_prepare_as_in(&prepared.state))

@@ -172,9 +172,10 @@ impl Prover<'_> {
         let (channel, scramble) = (conversation.channel(), conversation.scramble());
         let Plan { method, mut judge, mut account } = plan;
         let mut signed_hash = plan::signed_hash(&method);
-        // A native answer can be checked again, should the accounts turn out to be old. Of an account that is not there they
-        // were read just now: as long as a wrong password takes, and no longer.
-        let mut native = matches!(method, Method::Native { .. }) && !matches!(judge, Judge::Nobody(_));
+        // A native answer, or one to an account without a password, can be checked again, should the accounts turn out to be old.
+        // Of an account that is not there they were read just now: as long as a wrong password takes, and no longer.
+        let mut may_be_newer =
+            matches!(method, Method::Native { .. } | Method::Empty) && !matches!(judge, Judge::Nobody(_));
         let mut last_answer = Zeroizing::new(answer.to_vec());
         let mut out = Vec::new();
         let mut step = conversation.begin(method, plugin, answer, &mut out);
@@ -185,7 +186,7 @@ impl Prover<'_> {
             match step.map_err(|error| SessionEnd::ClientMisbehaved(error.to_string()))? {
                 Step::Proven(proof, finish) => return Ok(Shown { proof, finish, judge, account, signed_hash }),
                 Step::Denied(denial, mut finish) => {
-                    if std::mem::take(&mut native) && denial == Denial::WrongPassword {
+                    if std::mem::take(&mut may_be_newer) && denial == Denial::WrongPassword {
                         match self.check_again(user, plugin, channel, &scramble, &last_answer).await {
                             Again::Right(proof, plan) => {
                                 let Plan { judge, account, .. } = plan;
@@ -241,8 +242,8 @@ impl Prover<'_> {
         net::packets::read_behind(self.stream, header, CLIENT_LOGIN_BYTES_MAX).await
     }
 
-    /// Checks a native answer that was wrong against accounts that are read anew: the password, or the account's plugin, may
-    /// have been changed just now.
+    /// Checks an answer that was wrong against accounts that are read anew: the password, or the account's plugin, may have been
+    /// changed just now. A client that has answered by another plugin is asked again.
     async fn check_again(
         &self,
         user: &Arc<str>,
@@ -256,7 +257,9 @@ impl Prover<'_> {
         }
         match self.plan(user, plugin, channel).await {
             Err(_) | Ok(Plan { judge: Judge::Nobody(_), .. }) => Again::Wrong,
-            Ok(Plan { method: Method::Native { stage2 }, judge, account }) => {
+            Ok(Plan { method: Method::Native { stage2 }, judge, account })
+                if !is_given(answer) || answer.len() == native::HASH_BYTES =>
+            {
                 match native::verify(scramble, &stage2, answer).map(Proof::NativeStage1) {
                     Some(proof) => Again::Right(proof, Plan { method: Method::Native { stage2 }, judge, account }),
                     None => Again::Wrong,

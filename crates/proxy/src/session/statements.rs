@@ -40,6 +40,14 @@ pub struct PreparedText {
     pub rewritten: bool,
 }
 
+impl PreparedText {
+    /// Whether the text would prepare to the same statement in this state, most often the very one in which it was prepared.
+    #[inline]
+    pub fn means_the_same_in(&self, state: &Arc<StateMap>) -> bool {
+        Arc::ptr_eq(&self.state, state) || self.state.prepare_context() == state.prepare_context()
+    }
+}
+
 /// One prepared statement of a client.
 #[derive(Debug)]
 pub struct ClientStatement {

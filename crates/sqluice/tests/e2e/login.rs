@@ -81,6 +81,15 @@ pub async fn check_changes(family: Family) {
     let mut client = front.login("e2e_new", "two").await.unwrap_or_else(|error| panic!("a changed password: {error}"));
     assert_eq!(value(&mut client, "SELECT 1").await, "1");
     assert_eq!(front.refused("e2e_new", "one").await.0, 1045);
+    // The empty password has ways of its own, on the wire and in the accounts.
+    accounts(servers, "ALTER USER e2e_new@'%' IDENTIFIED BY ''").await;
+    let mut client = front.login("e2e_new", "").await.unwrap_or_else(|error| panic!("an empty password: {error}"));
+    assert_eq!(value(&mut client, "SELECT 1").await, "1");
+    assert_eq!(front.refused("e2e_new", "wrong").await.0, 1045);
+    accounts(servers, "ALTER USER e2e_new@'%' IDENTIFIED BY 'two'").await;
+    let mut client = front.login("e2e_new", "two").await.unwrap_or_else(|error| panic!("no longer empty: {error}"));
+    assert_eq!(value(&mut client, "SELECT 1").await, "1");
+    assert_eq!(front.refused("e2e_new", "").await.0, 1045);
     accounts(servers, "DROP USER e2e_new@'%'").await;
     // The known accounts are as old as `accounts_refresh_s`, but no backend connection is opened for them any more.
     front.refused("e2e_new", "wrong").await;

@@ -32,7 +32,10 @@ impl Prover<'_> {
             (Proof::CachingSha2Stage1(_) | Proof::NativeStage1(_) | Proof::Signature, Judge::OwnValue(known)) => {
                 Ok(known)
             }
-            (Proof::Empty, Judge::OwnValue(known)) if known.cleartext() == Some(&[]) => Ok(known),
+            (Proof::Empty, Judge::OwnValue(known)) => match known.cleartext() {
+                Some(&[]) => Ok(known),
+                _ => self.newer_password(user, b"").await,
+            },
             (Proof::Password(given), Judge::OwnValue(known)) => {
                 match known.cleartext().is_some_and(|known| wire::auth::equal(&given, known)) {
                     true => Ok(known),
@@ -55,7 +58,7 @@ impl Prover<'_> {
                 match plan::fitting(b"", &verifiers).await.is_some() {
                     true => Ok(keyring.remember(user, Credential::Empty)),
                     false if server => self.try_on_server(user, Credential::Empty).await,
-                    false => Err(self.wrong_password(user, false).await),
+                    false => self.newer_password(user, b"").await,
                 }
             }
             (Proof::Password(given), Judge::Server) => self.try_on_server(user, Credential::Password(given)).await,
@@ -86,9 +89,12 @@ impl Prover<'_> {
         if let Some(account) = accounts.find(user, self.handle.client_ip())
             && let Some(verifier) = plan::fitting(password, &account.verifiers).await
         {
-            return Ok(self.remember(user, password, &verifier));
+            return Ok(match password {
+                [] => self.cluster.shared.keyring.remember(user, Credential::Empty),
+                _ => self.remember(user, password, &verifier),
+            });
         }
-        Err(self.wrong_password(user, true).await)
+        Err(self.wrong_password(user, !password.is_empty()).await)
     }
 
     /// A password that only a server can check is tried on one.

@@ -17,6 +17,8 @@ pub struct ServerStatements {
     clock: u64,
     /// Server ids of statements to be closed with the next write.
     to_close: Vec<u32>,
+    /// One of them has opened a cursor.
+    some_opened_cursor: bool,
 }
 
 /// The same text prepares to the same statement only in the same context (schema, sql_mode, character set).
@@ -34,6 +36,8 @@ struct PreparedHere {
     used: u64,
     /// How its parameters got the types that they have, once it was executed.
     typed: Option<TypedBy>,
+    /// MySQL: it has opened a cursor. Executions that ask for none get no rows from it any more.
+    opened_cursor: bool,
 }
 
 /// The types that an execution gave.
@@ -102,7 +106,7 @@ impl ServerStatements {
     pub fn insert(&mut self, key: StatementKey, id: u32, max: usize) {
         self.clock += 1;
         let bytes = key.text.len();
-        match self.known.insert(key, PreparedHere { id, used: self.clock, typed: None }) {
+        match self.known.insert(key, PreparedHere { id, used: self.clock, typed: None, opened_cursor: false }) {
             Some(old) => self.to_close.push(old.id),
             None => self.bytes += bytes,
         }
@@ -122,6 +126,21 @@ impl ServerStatements {
         }
     }
 
+    /// On MySQL, it has opened a cursor.
+    pub fn opened_cursor(&mut self, key: &StatementKey) {
+        if let Some(known) = self.known.get_mut(key) {
+            (known.opened_cursor, self.some_opened_cursor) = (true, true);
+        }
+    }
+
+    /// An execution that asks for no cursor comes: a statement that has opened one is none for it.
+    #[inline]
+    pub fn want_rows(&mut self, key: &StatementKey) {
+        if self.some_opened_cursor && self.known.get(key).is_some_and(|known| known.opened_cursor) {
+            self.retire(key);
+        }
+    }
+
     /// The server does not know it any more.
     pub fn forget(&mut self, key: &StatementKey) {
         if self.known.remove(key).is_some() {
@@ -134,6 +153,7 @@ impl ServerStatements {
         self.known.clear();
         self.bytes = 0;
         self.to_close.clear();
+        self.some_opened_cursor = false;
     }
 
     /// Statements whose COM_STMT_CLOSE is due.
@@ -169,6 +189,24 @@ mod tests {
         statements.retire(&key);
         statements.retire(&key);
         assert_eq!((statements.find(&key), statements.take_closing(), statements.bytes), (None, vec![3], 0));
+    }
+
+    #[test]
+    fn a_statement_that_has_opened_a_cursor_is_none_for_executions_without() {
+        let key = |text: &str| StatementKey { text: text.as_bytes().into(), context: 0 };
+        let mut statements = ServerStatements::default();
+        statements.insert(key("a"), 1, 9);
+        statements.insert(key("b"), 2, 9);
+        statements.want_rows(&key("a"));
+        statements.opened_cursor(&key("a"));
+        assert_eq!((statements.find(&key("a")), statements.take_closing()), (Some(1), vec![]), "fetches need it");
+        statements.want_rows(&key("b"));
+        statements.want_rows(&key("a"));
+        assert_eq!((statements.find(&key("a")), statements.find(&key("b"))), (None, Some(2)));
+        assert_eq!(statements.take_closing(), [1]);
+        statements.insert(key("a"), 3, 9);
+        statements.want_rows(&key("a"));
+        assert_eq!(statements.find(&key("a")), Some(3), "a new one");
     }
 
     #[test]

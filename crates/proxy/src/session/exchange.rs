@@ -72,6 +72,7 @@ impl Session {
             file_allowed: query.statement.asks.contains(sql::Asks::LOCAL_FILE),
             prepare_as,
             keeps_end,
+            rows_stay: query.rows_stay,
             warnings,
             outcome,
         };

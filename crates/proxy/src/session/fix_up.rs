@@ -127,6 +127,7 @@ impl Session {
             hearing: None,
             prepare_as: 0,
             keeps_end: false,
+            rows_stay: false,
             warnings: None,
             outcome: &mut Outcome::default(),
         };

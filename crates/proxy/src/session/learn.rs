@@ -173,6 +173,16 @@ impl Session {
         }
     }
 
+    /// A statement of MySQL has opened a cursor: neither it nor its copy on this connection is again what it was.
+    #[cold]
+    fn learn_cursor(&mut self, held: &mut Held, id: u32) {
+        let Some(known) = self.belief.statements.find_mut(id) else { return };
+        known.rows_stay = !known.rows_come;
+        let own = &known.prepared.key;
+        let text = known.cursor_of.as_ref().unwrap_or(&own.text).clone();
+        held.lease.origin.statements.opened_cursor(&crate::pool::StatementKey { text, context: own.context });
+    }
+
     /// Prepared statements: what was prepared, which cursor is open, which long data is used up.
     fn learn_statement(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         match (&query.body, query.command) {
@@ -197,6 +207,8 @@ impl Session {
                     types: None,
                     typed: None,
                     cursor_of: None,
+                    rows_stay: false,
+                    rows_come: false,
                     long_data_of: None,
                     refused: None,
                 };
@@ -207,6 +219,9 @@ impl Session {
                     query.opens_cursor && outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
                 if open || self.belief.pins.has(Pin::Cursor) {
                     self.belief.pins.cursor(*id, open);
+                }
+                if open && !held.lease.origin.mariadb {
+                    self.learn_cursor(held, *id);
                 }
                 // The server has counted rows that no client may ever fetch.
                 self.belief.past.found_rows_unsure |= open;

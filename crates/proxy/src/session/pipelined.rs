@@ -429,6 +429,7 @@ impl Session {
             file_allowed: query.statement.asks.contains(Asks::LOCAL_FILE),
             prepare_as: 0,
             keeps_end: false,
+            rows_stay: false,
             warnings: None,
             outcome,
         };

@@ -48,6 +48,9 @@ impl Session {
             Box::pin(self.text_to_run(connection, (id, &prepared), query, &mut key, out)).await?;
         }
         self.belief.statements.find_mut(id).into_iter().for_each(|known| known.follow_cursor(query, &mut key));
+        if matches!(query.body, Body::Execute(_)) && !query.opens_cursor {
+            connection.origin.statements.want_rows(&key);
+        }
         // A reset forgets what is prepared.
         let anew = connection.origin.state.needs_reset(&self.belief.state)
             || connection.origin.mariadb && self.belief.begins_long_data(id, query);
@@ -149,6 +152,7 @@ impl Session {
         }
         let statements = &mut connection.origin.statements;
         let mut out = Outgoing::default();
+        statements.want_rows(&prepared.key);
         if connection.origin.mariadb || known.parameters == 0 {
             if let Some(server_id) = statements.find(&prepared.key) {
                 return StatementOnPipeline::There(server_id);

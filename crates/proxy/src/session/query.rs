@@ -64,8 +64,11 @@ pub struct Query<'r> {
     pub body: Body,
     /// The form of the reply.
     pub expect: Expect,
-    /// COM_STMT_EXECUTE asks for a cursor.
+    /// COM_STMT_EXECUTE opens a cursor.
     pub opens_cursor: bool,
+    /// It opens a cursor without having asked for one, as a statement of MySQL does that had one before: its rows stay
+    /// there, and the client gets an OK in their place.
+    pub rows_stay: bool,
     /// Its text is made when its connection is known: columns would have other names.
     pub is_late: bool,
     /// The effects of its tables and views that the text does not show.
@@ -139,6 +142,7 @@ pub struct Kept {
     pub body: Body,
     expect: Expect,
     opens_cursor: bool,
+    rows_stay: bool,
     is_late: bool,
     source: Source,
 }
@@ -146,8 +150,8 @@ pub struct Kept {
 impl Kept {
     /// The query, in these packets.
     pub fn query<'r>(&self, request: &'r Request) -> Query<'r> {
-        let Kept { command, statement, body, expect, opens_cursor, is_late, source } = self.clone();
-        Query { opens_cursor, is_late, source, ..Query::new(request, command, statement, body, expect) }
+        let Kept { command, statement, body, expect, opens_cursor, rows_stay, is_late, source } = self.clone();
+        Query { opens_cursor, rows_stay, is_late, source, ..Query::new(request, command, statement, body, expect) }
     }
 }
 
@@ -189,6 +193,7 @@ impl<'r> Query<'r> {
             body,
             expect,
             opens_cursor: false,
+            rows_stay: false,
             is_late: false,
             hides: None,
             plan: Plan::default(),
@@ -269,6 +274,7 @@ impl<'r> Query<'r> {
             body: self.body.clone(),
             expect: self.expect,
             opens_cursor: self.opens_cursor,
+            rows_stay: self.rows_stay,
             is_late: self.is_late,
             source: self.source.clone(),
         }

@@ -63,6 +63,8 @@ pub struct Relay<'a> {
     pub prepare_as: u32,
     /// The end of the reply stays in the client's outbox: what it says must be noted before the client hears it.
     pub keeps_end: bool,
+    /// The rows stay in a cursor that the client did not ask for ([`super::query::Query::rows_stay`]).
+    pub rows_stay: bool,
     /// The outcome so far.
     pub outcome: &'a mut Outcome,
 }

@@ -348,6 +348,7 @@ impl Session {
             file_allowed: false,
             prepare_as: 0,
             keeps_end: false,
+            rows_stay: false,
             warnings: None,
             outcome: &mut outcome,
         };

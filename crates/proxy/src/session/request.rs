@@ -52,6 +52,7 @@ impl Session {
         let (id, prepared) = (known.id, &known.prepared);
         let statement = &prepared.statement;
         if known.refused.is_some()
+            || known.rows_stay
             || statement.asks.contains(Asks::DIAGNOSTICS)
             || statement.kind == Kind::Kill
             || asks_for_cursor(arguments)
@@ -343,9 +344,9 @@ impl Session {
             return Ok(Understood::answered(request, command, answered));
         }
         // A procedure sends its results at once, whether or not a cursor was asked for.
-        let opens_cursor = command == Command::StmtExecute
-            && known.prepared.statement.kind != Kind::Call
-            && asks_for_cursor(arguments);
+        let asks = asks_for_cursor(arguments);
+        let opens_cursor =
+            command == Command::StmtExecute && known.prepared.statement.kind != Kind::Call && (asks || known.rows_stay);
         let (id, prepared) = (known.id, known.prepared.clone());
         let statement = prepared.statement.clone();
         let asks_messages = statement.asks.contains(Asks::DIAGNOSTICS);
@@ -371,7 +372,7 @@ impl Session {
             return Ok(Understood::answered(request, command, answered));
         }
         let mut query = Query::new(request, command, statement, body, expect).of_prepared(prepared);
-        query.opens_cursor = opens_cursor;
+        (query.opens_cursor, query.rows_stay) = (opens_cursor, opens_cursor && !asks);
         Ok(Understood::Query(query))
     }
 

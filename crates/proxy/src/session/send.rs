@@ -2,11 +2,10 @@
 
 use sql::{Access, Why};
 use wire::codec::Write;
-use wire::command::{BulkExecute, Command, Execute};
+use wire::command::{BulkExecute, CURSOR_READ_ONLY, Command, Execute};
 use wire::exchange::Expect;
 
 use super::belief::Belief;
-use super::client::Request;
 use super::fix_up::reset_ahead;
 use super::query::{Body, Query};
 use super::relay::RelayError;
@@ -104,7 +103,7 @@ impl Session {
                 bytes.extend_from_slice(connection.origin.mark_of(&query.statement, &key.text));
                 bytes.extend_from_slice(&key.text);
             }),
-            Body::Execute(_) => self.write_execute(statement, query.command, query.request, out),
+            Body::Execute(_) => self.write_execute(statement, query, out),
             Body::OfStatement(_) => out.packet(|bytes| {
                 let (_, server_id) = statement.unwrap_or_default();
                 bytes.push(query.command.byte());
@@ -116,26 +115,25 @@ impl Session {
     }
 
     /// COM_STMT_EXECUTE or COM_STMT_BULK_EXECUTE with the server's id and with the types that the client sent once.
-    fn write_execute(
-        &mut self,
-        statement: Option<(u32, u32)>,
-        command: Command,
-        request: &Request,
-        out: &mut Outgoing,
-    ) {
+    fn write_execute(&mut self, statement: Option<(u32, u32)>, query: &Query<'_>, out: &mut Outgoing) {
+        let (command, request) = (query.command, query.request);
         let (id, server_id) = statement.unwrap_or_default();
         let arguments = request.payload().get(1..).unwrap_or_default();
         let capabilities = self.client.capabilities;
         let may_give_types = !self.belief.is_mariadb() && !self.belief.pins.has_long_data(id);
         let Some(known) = self.belief.statements.find_mut(id) else { return };
+        known.rows_come |= !query.opens_cursor;
         if command == Command::StmtBulkExecute {
             if let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) {
                 let types = known.types_of(u64::from(known.parameters), bulk.types);
                 return out.packet(|bytes| bulk.write(bytes, server_id, types));
             }
-        } else if let Ok(execute) = Execute::parse(arguments, known.parameters, capabilities) {
+        } else if let Ok(mut execute) = Execute::parse(arguments, known.parameters, capabilities) {
             if may_give_types && known.parameters > 0 {
                 known.note_types(&execute);
+            }
+            if query.rows_stay {
+                execute.flags |= CURSOR_READ_ONLY;
             }
             let types = known.types_of(execute.count.unwrap_or(u64::from(known.parameters)), execute.types);
             return out.packet(|bytes| execute.write(bytes, server_id, types));

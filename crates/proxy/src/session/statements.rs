@@ -64,6 +64,11 @@ pub struct ClientStatement {
     pub typed: Option<Box<Typed>>,
     /// The text that its last cursor belongs to, where that was another one than its own.
     pub cursor_of: Option<Arc<[u8]>>,
+    /// MySQL: its first execution has opened a cursor. From then on the server keeps the rows of each execution for
+    /// COM_STMT_FETCH, and ends the reply of one that asks for no cursor by an OK behind the columns.
+    pub rows_stay: bool,
+    /// Its first execution has asked for no cursor: rows never stay.
+    pub rows_come: bool,
     /// The text that its long data was sent to, where that was another one than its own.
     pub long_data_of: Option<LongDataOf>,
     /// Why long data for it was refused, which the next execution answers.
@@ -325,8 +330,18 @@ impl ClientStatements {
     pub fn pack(self) -> PackedStatements {
         let ClientStatements { last_id, last_prepared, known, share } = self;
         let pack = |statement: ClientStatement| {
-            let ClientStatement { id, prepared, parameters, types, typed, cursor_of: _, long_data_of: _, refused } =
-                statement;
+            let ClientStatement {
+                id,
+                prepared,
+                parameters,
+                types,
+                typed,
+                cursor_of: _,
+                rows_stay,
+                rows_come,
+                long_data_of: _,
+                refused,
+            } = statement;
             let PreparedText { key, state, dialect, statement, long_form, tags, rewritten } =
                 Rc::unwrap_or_clone(prepared);
             let statement = Rc::unwrap_or_clone(statement);
@@ -335,6 +350,8 @@ impl ClientStatements {
                 parameters,
                 types,
                 typed,
+                rows_stay,
+                rows_come,
                 refused,
                 key,
                 state,
@@ -366,6 +383,8 @@ struct PackedStatement {
     parameters: u16,
     types: Option<(u64, Box<[u8]>)>,
     typed: Option<Box<Typed>>,
+    rows_stay: bool,
+    rows_come: bool,
     refused: Option<Box<Refused>>,
     key: StatementKey,
     state: Arc<StateMap>,
@@ -386,6 +405,8 @@ impl PackedStatements {
                 parameters,
                 types,
                 typed,
+                rows_stay,
+                rows_come,
                 refused,
                 key,
                 state,
@@ -407,6 +428,8 @@ impl PackedStatements {
                     types,
                     typed,
                     cursor_of: None,
+                    rows_stay,
+                    rows_come,
                     long_data_of: None,
                     refused,
                 },

@@ -156,7 +156,7 @@ impl Session {
             return None;
         }
         let known = self.belief.statements.find(statement_id(arguments)?)?;
-        if !Arc::ptr_eq(&known.prepared.state, &here.prepared_in) {
+        if known.rows_stay || !Arc::ptr_eq(&known.prepared.state, &here.prepared_in) {
             return None;
         }
         let execute = Execute::parse(arguments, known.parameters, self.client.capabilities).ok()?;

@@ -27,6 +27,11 @@ impl Relay<'_> {
         end: usize,
     ) -> Result<(), RelayError> {
         let is_put = match packet.event {
+            Event::RowsEnd(Ok { status, .. }) | Event::Eof(Eof { status, .. })
+                if self.rows_stay && status.contains(Status::CURSOR_EXISTS) =>
+            {
+                self.end_in_cursor(packet, rows, run, bytes)?
+            }
             Event::Ok(ok) => self.ok_packet(packet.sequence, &ok, None, run, bytes)?,
             Event::RowsEnd(ok) => self.ok_packet(packet.sequence, &ok, Some(rows), run, bytes)?,
             Event::Eof(eof) => self.eof_packet(packet.sequence, eof, rows, run, bytes),
@@ -106,6 +111,43 @@ impl Relay<'_> {
         }
         self.client.put_packet(sequence, |out| ok.write(out, header, capabilities));
         Ok(true)
+    }
+
+    /// The end of the columns of an execution whose rows stay in a cursor. MySQL ends it as a statement that has said nothing: by
+    /// an OK, which knows of no warnings. Gives that it is put.
+    #[cold]
+    fn end_in_cursor(
+        &mut self,
+        packet: &Packet<'_>,
+        rows: u64,
+        run: &mut Span,
+        bytes: &[u8],
+    ) -> Result<bool, RelayError> {
+        let (status, session_state) = match packet.event {
+            Event::RowsEnd(ok) => {
+                self.outcome.learn(&ok)?;
+                (ok.status, self.tracking.reported_with(&ok).0)
+            }
+            Event::Eof(eof) => {
+                self.outcome.learn_end(eof, rows);
+                (eof.status, Vec::new())
+            }
+            _ => return std::result::Result::Ok(false),
+        };
+        self.outcome.rows = Some(0);
+        self.put_run(run, bytes);
+        let ended = Ok {
+            affected_rows: 0,
+            insert_id: 0,
+            status: status - Status::CURSOR_EXISTS - Status::SESSION_STATE_CHANGED,
+            warnings: 0,
+            info: b"",
+            session_state: &session_state,
+            empty_report: false,
+        };
+        let capabilities = self.client.capabilities;
+        self.client.put_packet(packet.sequence, |out| ended.write(out, reply::OK, capabilities));
+        std::result::Result::Ok(true)
     }
 
     /// An EOF packet; gives whether the client gets another one in its place, which is put then.

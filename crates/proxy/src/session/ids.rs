@@ -157,7 +157,13 @@ impl Session {
                 }
                 IdUse::Gives => {
                     let call = String::from_utf8_lossy(spelt);
-                    made.extend_from_slice(once(&call, |id| shown.as_clients_know(id)).as_bytes());
+                    let known = once(&call, |id| shown.as_clients_know(id));
+                    // MySQL's function is unsigned: together with numbers that are not, it would be a decimal.
+                    let known = match connection.origin.mariadb || known == call {
+                        true => known,
+                        false => format!("CAST({known} AS UNSIGNED)"),
+                    };
+                    made.extend_from_slice(known.as_bytes());
                 }
                 IdUse::Takes { start, end } => {
                     let argument = String::from_utf8_lossy(&text[*start..*end]);

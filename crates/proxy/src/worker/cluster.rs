@@ -197,6 +197,17 @@ impl ClusterHere {
         (mariadb && matches!(&*charset, "ucs2" | "utf16" | "utf16le" | "utf32")).then_some(charset)
     }
 
+    /// Waits for the first catalog, but no longer than `limit`.
+    pub async fn first_catalog(&self, limit: Duration) {
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            let changed = self.changed.notified();
+            if self.catalog().number > 0 || tokio::time::timeout_at(deadline, changed).await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// The catalog. One that was to be read again when the call came is waited for, but no longer than `limit`.
     pub async fn fresh_catalog(&self, limit: Duration) -> CountedHere<Catalog> {
         let deadline = tokio::time::Instant::now() + limit;

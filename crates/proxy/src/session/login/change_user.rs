@@ -60,7 +60,12 @@ impl Session {
                 }
             }
         };
-        // The character sets are the server's own then, not those of the login.
+        // The character sets are the server's own then, not those of the login: the session needs to know them.
+        let limit = {
+            let settings = self.env.listener.settings.load();
+            settings.hold.min(settings.login_timeout)
+        };
+        self.here.cluster.first_catalog(limit).await;
         self.begin_anew(0, schema.as_deref()).await;
         self.belief.status = self.belief.status_at_rest();
         tokio::time::sleep(REFUSED_CHANGE_PAUSE).await;

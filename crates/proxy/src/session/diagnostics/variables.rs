@@ -1,13 +1,14 @@
 //! System variables that a statement set: what is known of their values, and what must be asked.
 
-use crate::session::belief::Belief;
-use crate::session::environment::Environment;
 use std::sync::Arc;
 
+use facts::catalog::Catalog;
 use sql::Value;
 
 use super::literals::is_word;
 use super::read_back::{Row, rows};
+use crate::session::belief::Belief;
+use crate::session::environment::Environment;
 use crate::session::relay::{Outcome, RelayError};
 use crate::session::reset::ask;
 use crate::session::tracking::is_tracking_variable;
@@ -75,6 +76,18 @@ fn changed_along(set: &str) -> &'static [&'static str] {
     }
 }
 
+/// Whether a value is the global one, which each connection has: a SET that failed has given the session none of its own. To set
+/// it all the same could be refused, as the SET was.
+fn is_global(catalog: &Catalog, name: &str, value: &str) -> bool {
+    // SELECT shows switches as numbers, SHOW VARIABLES and the tracker as words.
+    let shown = |value: &str| match value {
+        "ON" => Some("1"),
+        "OFF" => Some("0"),
+        _ => None,
+    };
+    catalog.globals.get(name).is_some_and(|global| global == value || shown(global) == Some(value))
+}
+
 /// Values beyond this stay on their connection.
 const VALUE_BYTES_MAX: usize = 4096;
 
@@ -121,10 +134,12 @@ impl Session {
         let state = Arc::make_mut(&mut self.belief.state);
         for (name, value) in reported {
             let value = String::from_utf8_lossy(value.as_deref().unwrap_or_default());
-            if !is_tracking_variable(name) {
+            if is_tracking_variable(name) {
+                if value != OWN_LIST {
+                    self.belief.tracking.set(name, &value);
+                }
+            } else if state.variable(name).is_some() || !is_global(&self.belief.catalog, name, &value) {
                 state.set_variable(name, &value);
-            } else if value != OWN_LIST {
-                self.belief.tracking.set(name, &value);
             }
         }
         held.lease.origin.state = self.belief.state.clone();

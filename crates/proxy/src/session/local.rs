@@ -108,8 +108,12 @@ impl Session {
         Answered::Ok
     }
 
-    /// Puts an error of Sqluice's own into the client's outbox; SHOW WARNINGS may ask for it.
+    /// Puts an error of Sqluice's own into the client's outbox; SHOW WARNINGS may ask for it. A command without a reply gets none:
+    /// the execution of its statement gets the error.
     pub(super) fn answer_error(&mut self, request: &Request, refusal: &Refusal) -> Answered {
+        if self.belief.statements.keep_refusal(request, refusal) {
+            return Answered::Nothing;
+        }
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.env.worker.stats.own_errors.add_one();
         self.belief.past.error = Some(refusal.clone());

@@ -150,6 +150,7 @@ impl Session {
             Ok(()) => Ok(()),
             Err(
                 RelayError::FixUp(refusal)
+                | RelayError::Unprepared(refusal)
                 | RelayError::Withheld(refusal)
                 | RelayError::Ended(refusal)
                 | RelayError::NotThere(refusal),

@@ -28,6 +28,7 @@ impl Session {
             Err(RelayError::Client(error)) => return SessionEnd::ClientLost(error),
             Err(
                 RelayError::FixUp(refusal)
+                | RelayError::Unprepared(refusal)
                 | RelayError::Withheld(refusal)
                 | RelayError::Ended(refusal)
                 | RelayError::NotThere(refusal),

@@ -115,6 +115,7 @@ impl Session {
     ) -> Result<(), RelayError> {
         write(connection, &out.bytes).await?;
         out.bytes.clear();
+        let mut outcome = Outcome::default();
         let mut relay = Relay {
             worker: &self.env.worker,
             handle: &self.env.handle,
@@ -129,9 +130,10 @@ impl Session {
             keeps_end: false,
             rows_stay: false,
             warnings: None,
-            outcome: &mut Outcome::default(),
+            outcome: &mut outcome,
         };
-        relay.run().await
+        relay.run().await?;
+        outcome.unprepared()
     }
 
     /// Brings a connection to the session's state, without a statement.

@@ -164,6 +164,7 @@ impl Session {
                 self.go_elsewhere(query, route, held, refusal, attempts).await;
                 Ok(Next::TryAgain)
             }
+            RelayError::Unprepared(refusal) => self.not_prepared(query, route, held, refusal).await,
             RelayError::NotThere(_) => {
                 self.waited_too_long(held, attempts).await;
                 Ok(Next::TryAgain)
@@ -242,13 +243,38 @@ impl Session {
             self.belief.status -= Status::IN_TRANSACTION | Status::IN_READ_ONLY_TRANSACTION;
             self.env.show_pins(self.belief.pins.bits());
         }
+        let refusal = read_only_transaction(self.belief.is_mariadb());
+        self.refuse_here(query, held, &refusal).await
+    }
+
+    /// The client hears that its statement was refused, and the session goes on, with its connection if it keeps that.
+    async fn refuse_here(&mut self, query: &Query<'_>, held: Held, refusal: &Refusal) -> Result<Next, SessionEnd> {
         match self.belief.pins.is_empty() {
             true => self.release(held).await,
             false => self.here.held = Some(held),
         }
-        self.answer_error(query.request, &read_only_transaction(self.belief.is_mariadb()));
+        self.answer_error(query.request, refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         Ok(Next::Answered)
+    }
+
+    /// A statement could not be prepared again where it was to be executed: its table is gone, or not locked, or the session may
+    /// only read by now. An execution of the statement that the client prepared would have failed in the same way, but a replica may
+    /// not have heard yet of what the statement needs.
+    async fn not_prepared(
+        &mut self,
+        query: &Query<'_>,
+        route: &mut Route,
+        held: Held,
+        refusal: Refusal,
+    ) -> Result<Next, SessionEnd> {
+        let server = held.lease.server();
+        if route.target == Target::Reader && self.here.cluster.view().primary.is_some_and(|primary| primary != server) {
+            *route = route.again(Target::Primary, Reason::NotOnReplica);
+            self.release(held).await;
+            return Ok(Next::TryAgain);
+        }
+        self.refuse_here(query, held, &refusal).await
     }
 
     /// A connection broke. Somebody may have killed it; else its server is suspected, and the statement goes on elsewhere if

@@ -370,6 +370,7 @@ fn wrong(error: RelayError) -> Wrong {
         RelayError::Server(why) => Wrong::Lost(why),
         RelayError::FixUp(refusal) if refusal.code == NOT_IN_GROUP => Wrong::OutOfGroup(refusal),
         RelayError::FixUp(refusal)
+        | RelayError::Unprepared(refusal)
         | RelayError::Withheld(refusal)
         | RelayError::Ended(refusal)
         | RelayError::NotThere(refusal) => Wrong::Final(NotReplayed::Failed(refusal.message)),

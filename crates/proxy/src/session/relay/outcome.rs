@@ -53,6 +53,8 @@ pub struct Outcome {
     pub changes: Vec<StateChange>,
     /// The last reply ended with an EOF packet of the old framing, which has no room for trackers.
     pub ended_by_eof: bool,
+    /// The error with which the server refused to prepare the statement again.
+    pub unprepared: Option<Box<Refusal>>,
     /// The head of a prepared statement, with the server's id.
     pub prepared: Option<Prepared>,
     /// All that reads the reply on its way, or changes it.
@@ -114,6 +116,8 @@ pub enum RelayError {
     NotThere(Refusal),
     /// A fix-up was refused: the statement behind it must not count.
     FixUp(Refusal),
+    /// The server did not prepare the statement again, so that it has not run. The connection is as good as before.
+    Unprepared(Refusal),
     /// The server refused the statement in a way that another server may not, and the client has not heard of it. The
     /// connection is as good as before.
     Withheld(Refusal),
@@ -224,6 +228,17 @@ impl From<Malformed> for RelayError {
 }
 
 impl Outcome {
+    /// Whether the statement could be prepared again, if it had to be.
+    ///
+    /// # Errors
+    /// The server refused it.
+    pub fn unprepared(&mut self) -> Result<(), RelayError> {
+        match self.unprepared.take() {
+            Some(refusal) => Err(RelayError::Unprepared(*refusal)),
+            None => Ok(()),
+        }
+    }
+
     /// The value of ROW_COUNT() behind the last reply.
     pub fn row_count(&self) -> i64 {
         match (self.rows, &self.error) {

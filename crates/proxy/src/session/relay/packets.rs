@@ -7,13 +7,16 @@ use wire::packet::HEADER_BYTES;
 use wire::reply::{self, Eof, Ok, Prepared};
 use wire::{Status, errno};
 
-use super::{Relay, RelayError, Span};
+use super::{NOT_IN_GROUP, Relay, RelayError, Span};
 use crate::error::Refusal;
 use crate::outgoing::{Expected, Purpose};
 use crate::session::tracking::Hearing;
 
 /// How much of a refused file's name stands in the client's error.
 const FILE_NAME_TOLD_MAX: usize = 200;
+
+/// Errors of a server that takes no statement on this connection any more.
+const ENDS_CONNECTION: [u16; 3] = [errno::ER_SERVER_SHUTDOWN, errno::ER_CONNECTION_KILLED, NOT_IN_GROUP];
 
 impl Relay<'_> {
     /// A packet of the client's reply: learn from it, and forward it as it is or as this client must see it.
@@ -35,6 +38,11 @@ impl Relay<'_> {
             Event::Ok(ok) => self.ok_packet(packet.sequence, &ok, None, run, bytes)?,
             Event::RowsEnd(ok) => self.ok_packet(packet.sequence, &ok, Some(rows), run, bytes)?,
             Event::Eof(eof) => self.eof_packet(packet.sequence, eof, rows, run, bytes),
+            Event::Error(_) if self.outcome.unprepared.is_some() => {
+                // What was to be executed is not there, which is no news to the client.
+                self.outcome.unprepared()?;
+                false
+            }
             Event::Error(error) => {
                 let message = String::from_utf8_lossy(error.message).into_owned();
                 let refusal = Refusal { code: error.code, sqlstate: error.sqlstate, message };
@@ -186,7 +194,13 @@ impl Relay<'_> {
         let is_signal = matches!(self.pending.front(), Some(Expected { purpose: Purpose::Signal, .. }));
         if let (Event::Error(error), false) = (packet.event, is_signal) {
             let message = String::from_utf8_lossy(error.message).into_owned();
-            return Err(RelayError::FixUp(Refusal { code: error.code, sqlstate: error.sqlstate, message }));
+            let refusal = Refusal { code: error.code, sqlstate: error.sqlstate, message };
+            let prepares = matches!(self.pending.front(), Some(Expected { purpose: Purpose::Prepare(_), .. }));
+            if prepares && !ENDS_CONNECTION.contains(&refusal.code) {
+                self.outcome.unprepared = Some(Box::new(refusal));
+                return Ok(());
+            }
+            return Err(RelayError::FixUp(refusal));
         }
         if let (Event::Prepared(prepared), Some(Expected { purpose: Purpose::Prepare(key), .. })) =
             (packet.event, self.pending.front())

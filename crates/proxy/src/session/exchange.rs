@@ -50,7 +50,8 @@ impl Session {
         let warnings = self.belief.own_messages().filter(|_| counts_earlier);
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
-        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, &query.statement);
+        let statement = (&*query.statement, query.command == Command::Query);
+        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, statement);
         outcome.sent = sent.sent;
         outcome.taps = Taps {
             sum: self.transaction.log.is_some().then(Checksum::default),

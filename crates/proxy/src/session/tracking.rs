@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use facts::catalog::Catalog;
 use route::state::StateMap;
-use sql::{Effect, Statement, TransactionStep, Value};
+use sql::{Asks, Effect, Kind, Statement, TransactionStep, Value};
 use wire::Status;
 
 use late::Late;
@@ -82,15 +82,29 @@ pub struct Hearing<'a> {
     pub effects: &'a [Effect],
     /// It is one statement that begins a transaction or ends it.
     pub is_step: bool,
+    /// It changes no schema and runs no code that could.
+    pub stays: bool,
 }
 
 impl<'a> Hearing<'a> {
-    /// The changes that a client with these reports, in this state, wants to hear of behind a statement.
-    pub fn behind(tracking: &'a ClientTracking, state: &'a StateMap, statement: &'a Statement) -> Hearing<'a> {
+    /// The changes that a client with these reports, in this state, wants to hear of behind a statement, which is sent as a text or
+    /// is executed: that happens in the schema in which it was prepared.
+    pub fn behind(
+        tracking: &'a ClientTracking,
+        state: &'a StateMap,
+        (statement, is_text): (&'a Statement, bool),
+    ) -> Hearing<'a> {
         use TransactionStep::{Begin, Commit, Rollback};
         let step = matches!(statement.transaction, Some(Begin { .. } | Commit { .. } | Rollback { .. }));
         let is_step = statement.parts == 1 && step;
-        Hearing { tracking, state, effects: &statement.effects, is_step }
+        let runs_nothing = matches!(statement.kind, Kind::Set | Kind::Transaction | Kind::Lock | Kind::Xa);
+        let stays = is_text && runs_nothing && statement.parts == 1 && !statement.asks.contains(Asks::STORED_FUNCTIONS);
+        Hearing { tracking, state, effects: &statement.effects, is_step, stays }
+    }
+
+    /// The schema that the session is in, before the statement and behind it; empty is none.
+    pub fn unmoved_schema(&self) -> Option<&'a str> {
+        self.stays.then(|| self.state.schema().unwrap_or_default())
     }
 
     /// Whether MySQL announces changes with this OK packet and lists none: one explicit transaction follows another.

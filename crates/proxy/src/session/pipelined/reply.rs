@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 
 use sql::Asks;
 use wire::Capabilities;
+use wire::command::Command;
 use wire::exchange::Exchange;
 
 use super::alone;
@@ -66,7 +67,8 @@ impl Session {
         let capabilities: Capabilities = held.lease.origin.capabilities;
         let expected = Expected { exchange: Exchange::new(query.expect, capabilities), purpose: Purpose::Client };
         let mut pending = VecDeque::from([expected]);
-        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, &query.statement);
+        let statement = (&*query.statement, query.command == Command::Query);
+        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, statement);
         let mut relay = Relay {
             worker: &self.env.worker,
             handle: &self.env.handle,

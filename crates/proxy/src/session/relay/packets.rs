@@ -103,7 +103,11 @@ impl Relay<'_> {
         self.put_run(run, bytes);
         let header = if rows.is_some() { reply::EOF } else { reply::OK };
         // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
-        let (reported, is_none_any_more) = self.tracking.reported_with(ok);
+        let unmoved = self.hearing.as_ref().and_then(|hearing| hearing.unmoved_schema());
+        let (reported, is_none_any_more) = match unmoved.filter(|_| self.connection.origin.mariadb) {
+            Some(schema) => self.tracking.reported_without_move(ok, schema),
+            None => self.tracking.reported_with(ok),
+        };
         let is_whole = reported.is_empty() && warnings == ok.warnings;
         // MySQL announces changes behind a BEGIN in a transaction, too, and lists none; a commit's GTID was for Sqluice.
         let as_came = is_none_any_more || ok.empty_report && !self.tracking.hides();

@@ -82,7 +82,10 @@ impl ClientTracking {
     /// The reports that come with an OK packet to the client, encoded, and whether the packet announces changes without any: MySQL does
     /// so when it had one to report, and it is none any more.
     pub fn reported_with(&self, ok: &Ok<'_>) -> (Vec<u8>, bool) {
-        let reported = self.filter(ok);
+        self.with_late(self.filter(ok))
+    }
+
+    fn with_late(&self, reported: Vec<u8>) -> (Vec<u8>, bool) {
         let Some(late) = self.late.borrow_mut().take_if(|late| late.come_with(&reported)) else {
             return (reported, false);
         };
@@ -97,6 +100,18 @@ impl ClientTracking {
             }
             _ => (all, false),
         }
+    }
+
+    /// The same behind a statement that leaves the session in this schema (empty for none). MariaDB notes a change of schema when a
+    /// routine of another one runs or is read, and reports it with its next OK that has a report to make. That may be one that this
+    /// client has not asked for: it hears of the schema with its own next report.
+    pub fn reported_without_move(&self, ok: &Ok<'_>, schema: &str) -> (Vec<u8>, bool) {
+        let reported = self.filter(ok);
+        if reported.is_empty() || reported != self.beginning(Some(schema)) {
+            return self.with_late(reported);
+        }
+        self.late.borrow_mut().get_or_insert_default().note(&reported, false);
+        (Vec::new(), false)
     }
 
     /// The choice of the client was another one for a statement's own reply: what it has heard by that one.
@@ -237,8 +252,15 @@ mod tests {
         };
         let mut tracking = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(tracking.beginning(Some("db")), b"\x01\x03\x02db");
-        let hearing = Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[], is_step: false };
+        let hearing =
+            Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[], is_step: false, stays: false };
         assert!(tracking.beginning(None).is_empty() && !hearing.is_of_any());
+        let (moved, own) = ([1, 3, 2, b'd', b'b'], [1, 4, 3, b'd', b'b', b'2']);
+        let ok_of = |state| Ok { session_state: state, ..Ok::default() };
+        assert!(tracking.reported_without_move(&ok_of(&moved), "db").0.is_empty(), "it comes with the next report");
+        assert!(tracking.reported_without_move(&ok_of(&[]), "db").0.is_empty());
+        assert_eq!(tracking.reported_with(&ok_of(&own)).0, own, "a newer one takes its place");
+        assert_eq!(tracking.reported_without_move(&ok_of(&own), "db").0, own);
         assert_eq!(heard(&tracking), 2, "the connection has the client's own setting");
         for (own, expected) in [(None, 0), (Some("OFF"), 0), (Some("STATE"), 1), (Some("characteristics"), 2)] {
             tracking.hide(true, own, true);

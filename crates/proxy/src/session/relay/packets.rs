@@ -39,7 +39,7 @@ impl Relay<'_> {
             Event::RowsEnd(ok) => self.ok_packet(packet.sequence, &ok, Some(rows), run, bytes)?,
             Event::Eof(eof) => self.eof_packet(packet.sequence, eof, rows, run, bytes),
             Event::Error(_) if self.outcome.unprepared.is_some() => {
-                // What was to be executed is not there, which is no news to the client.
+                // The execution fails because its statement is not there. The client gets the error of the preparation instead.
                 self.outcome.unprepared()?;
                 false
             }

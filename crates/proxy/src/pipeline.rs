@@ -229,6 +229,8 @@ impl Inner {
         }
         match self.waiting.back() {
             Some(last) if last.came > read.came => {
+                // It has waited on the other one, and those behind it may be known as waiting already.
+                read.waits.set(true);
                 let place = self.waiting.partition_point(|other| other.came <= read.came);
                 self.waiting.insert(place, read);
             }
@@ -287,5 +289,9 @@ mod tests {
         }
         let order: Vec<u64> = pipeline.inner.borrow().waiting.iter().map(|read| read.digest).collect();
         assert_eq!(order, [1, 2, 3, 4, 5, 5, 6]);
+        let inner = pipeline.inner.borrow();
+        let came_late: Vec<u64> =
+            inner.waiting.iter().filter(|read| read.waits.get()).map(|read| read.digest).collect();
+        assert_eq!(came_late, [2, 4, 5], "their wait on the other one counts");
     }
 }

@@ -424,6 +424,10 @@ fn administrative(command: Command, arguments: &[u8], mariadb: bool) -> Option<(
         Command::InitDb => {
             let mut statement = Statement::clone(&plain(Kind::Use, Access::Primary(Why::SessionChange)));
             statement.effects.push(Effect::Schema(String::from_utf8_lossy(arguments).into_owned()));
+            if !mariadb {
+                // One that fails adds its error to the messages of the statements before.
+                statement.asks = Asks::DIAGNOSTICS;
+            }
             (Rc::new(statement), Expect::Results)
         }
         Command::FieldList => {

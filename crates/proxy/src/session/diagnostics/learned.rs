@@ -31,8 +31,13 @@ impl Session {
         } else {
             self.belief.learn_row_count(query, outcome);
         }
-        if query.command == Command::FieldList && !self.belief.is_mariadb() {
+        let is_mysql = !self.belief.is_mariadb();
+        if is_mysql && query.command == Command::FieldList {
             self.learn_added_messages(held, outcome);
+        } else if is_mysql && query.command == Command::InitDb && outcome.error.is_some() {
+            let earlier = self.belief.past.own_messages;
+            self.learn_added_messages(held, outcome);
+            self.belief.past.own_messages = earlier.saturating_add(1);
         } else if outcome.error.is_some() && resignals(&query.statement) {
             self.learn_added_messages(held, outcome);
             self.belief.past.error = outcome.error.clone();
@@ -134,7 +139,7 @@ impl Session {
     }
 
     /// MySQL's COM_FIELD_LIST adds a warning, and perhaps an error, to the messages before; only the error counts as its own. RESIGNAL
-    /// adds an error.
+    /// adds an error, and so does a COM_INIT_DB of MySQL that fails: with it the messages before count as its own.
     fn learn_added_messages(&mut self, held: &mut Held, outcome: &Outcome) {
         self.belief.past.own_messages = u16::from(outcome.error.is_some());
         let before = self.belief.past.warnings.take().or_else(|| self.belief.past.warnings_before.take());

@@ -82,14 +82,15 @@ impl Belief {
 ///
 /// The text's own effects on the session explain a change; routines, triggers and texts that are prepared elsewhere change it
 /// without the text. A server reports a read as a change now and then (SET STATEMENT, SHOW CREATE of another schema), but a read
-/// changes nothing unless it calls a function. A change of the schema, to that of a function or a view and back, explains the
+/// changes nothing unless it calls a function, itself or in a view. A change of the schema, to that of a function or a view and back, explains the
 /// report, unless a procedure or an unknown function may have done more.
 fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
+    let by_view = || query.hides.is_some_and(|hidden| hidden.calls || hidden.unread);
     // Executions of prepared statements report changes that are none, such as their own preparation.
     let may_change = match statement.access {
-        Access::Read => calls,
+        Access::Read => calls || query.command == Command::Query && by_view(),
         Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
         Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || calls,
     };

@@ -32,7 +32,7 @@ use crate::text;
 use crate::verdict::Verdict;
 use crate::words::W;
 use counting::Counting;
-pub use parts::parts;
+pub use parts::{parts, statements};
 
 /// Reads one client request. Never fails: what it does not know is [`Kind::Unknown`] and runs on the primary.
 ///

@@ -35,7 +35,7 @@ mod volatile;
 mod walk;
 mod words;
 
-pub use classify::{classify, parts};
+pub use classify::{classify, parts, statements};
 pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, shown_messages};
 pub use dialect::{Dialect, Encoding, Family, Modes, encoding_of_charset, modes_from_sql_mode};
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::time::Instant;
 
-use sql::{Asks, FoundRows, Kind};
+use sql::{Asks, FoundRows, Kind, NoFunctions};
 use wire::command::Command;
 
 use super::belief::Belief;
@@ -13,7 +13,7 @@ use super::checksum::Checksum;
 use super::processes::{Renumber, Shown};
 use super::query::Query;
 use super::relay::{Copied, Outcome, Relay, RelayError, RowChange, Taps};
-use super::tracking::{Hearing, TRANSACTION_INFO};
+use super::tracking::{Hearing, Parts, TRANSACTION_INFO};
 use super::{Held, Session};
 use crate::sessions::Activity;
 use route::{Route, Target};
@@ -51,7 +51,9 @@ impl Session {
         let withhold = self.withheld(query, route, held.lease.server());
         let keeps_end = self.notes_first(query);
         let statement = (&*query.statement, query.command == Command::Query);
-        let hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, statement);
+        let mut hearing = Hearing::behind(&self.belief.tracking, &self.belief.state, statement);
+        let parts = if query.statement.parts > 1 { self.parts_heard(query) } else { None };
+        hearing.parts = parts.as_ref();
         outcome.sent = sent.sent;
         outcome.taps = Taps {
             sum: self.transaction.log.is_some().then(Checksum::default),
@@ -78,11 +80,23 @@ impl Session {
             outcome,
         };
         show_query(&self.env.handle.activity, (query, began), pin!(relay.run())).await?;
-        if let Some(after) = tracking_after {
-            self.belief.tracking.heard_by(after);
+        let heard = (tracking_after.is_some() || parts.is_some()).then(|| relay.tracking.clone());
+        if let Some(heard) = heard {
+            self.belief.tracking.heard_by(heard);
         }
         self.env.worker.outgoing.keep(sent);
         Ok(())
+    }
+
+    /// The statements of a text of several, where the client hears of each in its own way.
+    fn parts_heard(&self, query: &Query<'_>) -> Option<Parts> {
+        let text = query.text().filter(|_| Parts::matter_in(&query.statement))?;
+        let mut statements = Vec::new();
+        sql::statements(text.bytes, &text.dialect, &mut |part| {
+            statements.push(sql::classify(part, &text.dialect, &NoFunctions));
+            false
+        });
+        Some(Parts::of(&statements, &self.belief.tracking, &self.here.cluster.catalog()))
     }
 
     /// The change of a list of connections, or of variables, on its way to the client.

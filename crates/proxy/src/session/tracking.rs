@@ -4,6 +4,7 @@
 //! the server's own defaults, or of its own SET of a `session_track_…` variable, and nothing else.
 
 mod late;
+mod parts;
 mod reports;
 
 use std::borrow::Cow;
@@ -12,10 +13,12 @@ use std::collections::BTreeSet;
 
 use facts::catalog::Catalog;
 use route::state::StateMap;
-use sql::{Asks, Effect, Kind, Statement, TransactionStep, Value};
+use sql::{Asks, Effect, Kind, Statement, Value};
 use wire::Status;
 
 use late::Late;
+pub use parts::Parts;
+use parts::Step;
 use reports::Explicit;
 
 /// The reports that the client wants. Its choice for reports of transactions is part of its state and not here: its backend
@@ -44,6 +47,17 @@ enum Transactions {
     Explicit,
     State,
     Characteristics,
+}
+
+impl Transactions {
+    /// A client's own setting.
+    fn of(value: Option<&str>) -> Transactions {
+        match value.unwrap_or_default().trim_matches('\'').to_ascii_uppercase().as_str() {
+            "1" | "STATE" => Transactions::State,
+            "2" | "CHARACTERISTICS" => Transactions::Characteristics,
+            _ => Transactions::Off,
+        }
+    }
 }
 
 /// `session_track_gtids` (MySQL).
@@ -80,8 +94,10 @@ pub struct Hearing<'a> {
     pub state: &'a StateMap,
     /// The statement's effects.
     pub effects: &'a [Effect],
-    /// It is one statement that begins a transaction or ends it.
-    pub is_step: bool,
+    /// The announcements that it may make without a report; of a text of several only its parts tell them.
+    step: Step,
+    /// The statements of a text of several, where they matter.
+    pub parts: Option<&'a Parts>,
     /// It changes no schema and runs no code that could.
     pub stays: bool,
 }
@@ -94,12 +110,10 @@ impl<'a> Hearing<'a> {
         state: &'a StateMap,
         (statement, is_text): (&'a Statement, bool),
     ) -> Hearing<'a> {
-        use TransactionStep::{Begin, Commit, Rollback};
-        let step = matches!(statement.transaction, Some(Begin { .. } | Commit { .. } | Rollback { .. }));
-        let is_step = statement.parts == 1 && step;
+        let step = if statement.parts == 1 { Step::of(statement) } else { Step::default() };
         let runs_nothing = matches!(statement.kind, Kind::Set | Kind::Transaction | Kind::Lock | Kind::Xa);
         let stays = is_text && runs_nothing && statement.parts == 1 && !statement.asks.contains(Asks::STORED_FUNCTIONS);
-        Hearing { tracking, state, effects: &statement.effects, is_step, stays }
+        Hearing { tracking, state, effects: &statement.effects, step, parts: None, stays }
     }
 
     /// The schema that the session is in, before the statement and behind it; empty is none.
@@ -107,10 +121,15 @@ impl<'a> Hearing<'a> {
         self.stays.then(|| self.state.schema().unwrap_or_default())
     }
 
-    /// Whether MySQL announces changes with this OK packet and lists none: one explicit transaction follows another.
-    pub fn is_of_next_transaction(&self, status: Status) -> bool {
-        let was_explicit = self.tracking.in_explicit() && !self.state.tells_transactions();
-        self.is_step && was_explicit && status.contains(Status::IN_TRANSACTION)
+    /// Whether the server announces changes with the OK packet of this reply, by its number from 1 on, and lists none. `tracking` has
+    /// the reports that the client wants to hear by now.
+    pub fn announces(&self, reply: usize, tracking: &ClientTracking, mariadb: bool, status: Status) -> bool {
+        let part = self.parts.and_then(|parts| parts.part(reply));
+        let step = part.map_or(self.step, |part| part.step);
+        let set_before = part.and_then(|part| part.transactions);
+        let transactions = || set_before.unwrap_or_else(|| Transactions::of(self.state.variable(TRANSACTION_INFO)));
+        let before = self.parts.filter(|_| reply > 1).map_or(self.tracking, |parts| parts.tracking(reply - 1));
+        step.announces(&transactions, before, tracking, mariadb, status)
     }
 
     /// Whether a status flag of a result may be about a change that the client wants to hear of, where the result has no room to
@@ -148,11 +167,9 @@ impl ClientTracking {
 
     /// The connection tells more of transactions than the client's own setting asks for, or no more than that.
     pub fn hide(&mut self, tells_more: bool, own: Option<&str>, mariadb: bool) {
-        self.transactions = tells_more.then(|| match own.unwrap_or_default().to_ascii_uppercase().as_str() {
-            "1" | "STATE" => Transactions::State,
-            "2" | "CHARACTERISTICS" => Transactions::Characteristics,
-            _ if mariadb => Transactions::Off,
-            _ => Transactions::Explicit,
+        self.transactions = tells_more.then(|| match Transactions::of(own) {
+            Transactions::Off if !mariadb => Transactions::Explicit,
+            own => own,
         });
     }
 

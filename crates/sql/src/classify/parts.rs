@@ -25,6 +25,11 @@ pub fn parts(text: &[u8], dialect: &Dialect, see: &mut dyn FnMut(&[u8]) -> bool)
     inside(text, dialect, DEPTH_MAX, see)
 }
 
+/// Shows `see` each statement of a text of several, until it says to stop. Gives whether it was stopped.
+pub fn statements(text: &[u8], dialect: &Dialect, see: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    inside(text, dialect, 0, see)
+}
+
 fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
     let mut classifier = Classifier::new(text, dialect, &NoFunctions);
     classifier.cursor.read();

@@ -27,6 +27,8 @@ const GROUP_MOVES: u16 = errno::ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS
 pub struct Outcome {
     /// The error that ended it.
     pub error: Option<Refusal>,
+    /// How many replies have come, of one statement of a text each.
+    pub replies: usize,
     /// The last status flags; behind an error those of the part before it.
     pub status: Option<Status>,
     /// Those that the server gave when it was asked behind the error.
@@ -266,6 +268,7 @@ impl Outcome {
         if self.status.is_some() {
             self.row_count_before = Some(self.row_count());
         }
+        self.replies += 1;
         self.status = Some(eof.status);
         self.ended_by_eof = true;
         self.warned_before |= self.warnings > 0;
@@ -279,6 +282,7 @@ impl Outcome {
         if self.status.is_some() {
             self.row_count_before = Some(self.row_count());
         }
+        self.replies += 1;
         self.status = Some(ok.status);
         self.ended_by_eof = false;
         self.affected_rows = ok.affected_rows;

@@ -100,6 +100,7 @@ impl Relay<'_> {
         if !reports && warnings == ok.warnings && !self.tracking.has_late() {
             return Ok(false);
         }
+        self.turn_to_part();
         self.put_run(run, bytes);
         let header = if rows.is_some() { reply::EOF } else { reply::OK };
         // The server's reports on the session are for Sqluice; the client gets those that it asked for itself.
@@ -111,8 +112,8 @@ impl Relay<'_> {
         let is_whole = reported.is_empty() && warnings == ok.warnings;
         // MySQL announces changes behind a BEGIN in a transaction, too, and lists none; a commit's GTID was for Sqluice.
         let as_came = is_none_any_more || ok.empty_report && !self.tracking.hides();
-        let is_of_next = || self.hearing.as_ref().is_some_and(|hearing| hearing.is_of_next_transaction(ok.status));
-        let empty_report = reported.is_empty() && !self.connection.origin.mariadb && (as_came || is_of_next());
+        let mariadb = self.connection.origin.mariadb;
+        let empty_report = reported.is_empty() && (as_came && !mariadb || self.announces(ok.status));
         let is_whole = is_whole && !empty_report;
         let ok = Ok { session_state: &reported, empty_report, warnings, ..*ok };
         let capabilities = self.client.capabilities;
@@ -123,6 +124,22 @@ impl Relay<'_> {
         }
         self.client.put_packet(sequence, |out| ok.write(out, header, capabilities));
         Ok(true)
+    }
+
+    /// From this reply on the client hears what it has asked for by then.
+    #[inline]
+    fn turn_to_part(&mut self) {
+        let Some(parts) = self.hearing.as_ref().and_then(|hearing| hearing.parts) else { return };
+        let now = parts.tracking(self.outcome.replies);
+        now.goes_on_from(self.tracking);
+        self.tracking = now;
+    }
+
+    /// Whether the server announces changes with this OK packet and lists none.
+    fn announces(&self, status: Status) -> bool {
+        let mariadb = self.connection.origin.mariadb;
+        let announces = |hearing: &Hearing<'_>| hearing.announces(self.outcome.replies, self.tracking, mariadb, status);
+        self.hearing.as_ref().is_some_and(announces)
     }
 
     /// The end of the columns of an execution whose rows stay in a cursor. MySQL ends it as a statement that has said nothing: by

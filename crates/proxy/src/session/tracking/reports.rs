@@ -252,8 +252,14 @@ mod tests {
         };
         let mut tracking = ClientTracking::of_servers(&Catalog::default());
         assert_eq!(tracking.beginning(Some("db")), b"\x01\x03\x02db");
-        let hearing =
-            Hearing { tracking: &tracking, state: &StateMap::default(), effects: &[], is_step: false, stays: false };
+        let dialect = sql::Dialect {
+            family: sql::Family::MySql,
+            version: 90_700,
+            modes: sql::Modes::empty(),
+            encoding: sql::Encoding::Utf8,
+        };
+        let (state, statement) = (StateMap::default(), sql::classify(b"DO 1", &dialect, &sql::NoFunctions));
+        let hearing = Hearing::behind(&tracking, &state, (&statement, true));
         assert!(tracking.beginning(None).is_empty() && !hearing.is_of_any());
         let (moved, own) = ([1, 3, 2, b'd', b'b'], [1, 4, 3, b'd', b'b', b'2']);
         let ok_of = |state| Ok { session_state: state, ..Ok::default() };

@@ -61,6 +61,8 @@ struct Classifier<'a> {
     asks: Asks,
     hint: Option<Hint>,
     parts: u16,
+    /// How many of them are GET DIAGNOSTICS.
+    diagnostics: u16,
     /// A part changes accounts, or may.
     accounts: bool,
     nesting: u8,
@@ -87,6 +89,7 @@ impl<'a> Classifier<'a> {
             asks: Asks::empty(),
             hint: None,
             parts: 0,
+            diagnostics: 0,
             accounts: false,
             nesting: 0,
             with_depth: 0,
@@ -106,7 +109,7 @@ impl<'a> Classifier<'a> {
             }
             self.parts = self.parts.saturating_add(1);
             self.variables_assigned = false;
-            self.asks.remove(Asks::KEEPS_ROW_COUNT);
+            self.asks.remove(Asks::KEEPS_ROW_COUNT | Asks::ONLY_DIAGNOSTICS);
             self.statement();
             // Tokens that a reader left over may still hold functions and variables.
             self.scan();

@@ -83,16 +83,27 @@ pub fn shown_messages(text: &[u8], dialect: &Dialect) -> Option<ShownMessages> {
     is_over(cursor).then_some(shown)
 }
 
-/// The items that a text asks for; `None` when it is anything but one GET DIAGNOSTICS into user variables, with a plain
-/// number if it names a condition.
-pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<AskedDiagnostics> {
+/// The GET DIAGNOSTICS that a text begins with, and the place of the statement behind them, if there is one. `None` where one of them
+/// asks for anything but items into user variables, with a plain number if it names a condition, or where there is none.
+pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<(Vec<AskedDiagnostics>, usize)> {
     let mut cursor = Cursor::new(text, dialect);
+    let mut all = Vec::new();
+    while cursor.at(W::Get) {
+        all.push(asked(&mut cursor)?);
+        while cursor.accept_kind(TokenKind::Semicolon) {}
+    }
+    let rest = if cursor.kind() == TokenKind::End { text.len() } else { cursor.token.start };
+    (!all.is_empty()).then_some((all, rest))
+}
+
+/// The items of the GET DIAGNOSTICS in hand.
+fn asked(cursor: &mut Cursor<'_>) -> Option<AskedDiagnostics> {
     cursor.accept(W::Get).then_some(())?;
-    accept(&mut cursor, b"current");
-    accept(&mut cursor, b"diagnostics").then_some(())?;
+    accept(cursor, b"current");
+    accept(cursor, b"diagnostics").then_some(())?;
     let mut asked = AskedDiagnostics { condition: None, items: Vec::new() };
-    if accept(&mut cursor, b"condition") {
-        asked.condition = Some(number(&mut cursor)?);
+    if accept(cursor, b"condition") {
+        asked.condition = Some(number(cursor)?);
     }
     loop {
         let variable = (cursor.kind() == TokenKind::UserVariable).then(|| cursor.bytes())?;
@@ -106,7 +117,7 @@ pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<AskedDiagnost
         asked.items.push((variable, *item));
         cursor.bump();
         if !cursor.accept_kind(TokenKind::Comma) {
-            return is_over(cursor).then_some(asked);
+            return matches!(cursor.kind(), TokenKind::Semicolon | TokenKind::End).then_some(asked);
         }
     }
 }
@@ -156,19 +167,23 @@ mod tests {
     #[test]
     fn diagnostics_go_to_user_variables() {
         let asked = |sql: &str| asked_diagnostics(sql.as_bytes(), &DIALECT);
-        let found = asked("GET CURRENT DIAGNOSTICS @n = NUMBER, @`r` = row_count;").unwrap();
-        assert_eq!(found.condition, None);
-        let items = [("@n".to_owned(), DiagnosticsItem::Number), ("@`r`".to_owned(), DiagnosticsItem::RowCount)];
-        assert_eq!(found.items, items);
-        let found = asked("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT").unwrap();
-        assert_eq!((found.condition, found.items.len()), (Some(2), 1));
+        let (found, rest) = asked("GET CURRENT DIAGNOSTICS @n = NUMBER, @`r` = row_count;").unwrap();
+        let items = vec![("@n".to_owned(), DiagnosticsItem::Number), ("@`r`".to_owned(), DiagnosticsItem::RowCount)];
+        assert_eq!((found, rest), (vec![AskedDiagnostics { condition: None, items }], 54));
+        let (found, _) = asked("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT").unwrap();
+        assert_eq!((found[0].condition, found[0].items.len()), (Some(2), 1));
+        let sql = "GET DIAGNOSTICS @n = NUMBER;; GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT; SELECT 1; GET it";
+        let (found, rest) = asked(sql).unwrap();
+        assert_eq!((found.len(), &sql[rest..]), (2, "SELECT 1; GET it"));
         for sql in [
             "GET DIAGNOSTICS CONDITION @n @m = MESSAGE_TEXT",
             "GET STACKED DIAGNOSTICS @n = NUMBER",
             "GET DIAGNOSTICS n = NUMBER",
             "GET DIAGNOSTICS @n = MESSAGE_TEXT",
             "GET DIAGNOSTICS CONDITION 1 @n = NUMBER",
-            "GET DIAGNOSTICS @n = NUMBER; SELECT 1",
+            "GET DIAGNOSTICS @n = NUMBER; GET DIAGNOSTICS n = NUMBER",
+            "SELECT 1; GET DIAGNOSTICS @n = NUMBER",
+            "",
         ] {
             assert_eq!(asked(sql), None, "{sql}");
         }

@@ -214,7 +214,7 @@ bitflags! {
         const LAST_INSERT_ID = 1;
         /// FOUND_ROWS().
         const FOUND_ROWS = 1 << 1;
-        /// ROW_COUNT().
+        /// ROW_COUNT(), as a function or as an item of GET DIAGNOSTICS.
         const ROW_COUNT = 1 << 2;
         /// SHOW WARNINGS / ERRORS / COUNT(*) WARNINGS, GET DIAGNOSTICS, `@@warning_count`, `@@error_count`.
         const DIAGNOSTICS = 1 << 3;
@@ -240,6 +240,8 @@ bitflags! {
         const MESSAGE_COUNT = 1 << 13;
         /// The last statement of the text is GET DIAGNOSTICS, which leaves ROW_COUNT() as it was.
         const KEEPS_ROW_COUNT = 1 << 14;
+        /// All statements of the text are GET DIAGNOSTICS.
+        const ONLY_DIAGNOSTICS = 1 << 19;
         /// LASTVAL(), PREVIOUS VALUE FOR: what NEXTVAL() gave on the connection last.
         const SEQUENCE_VALUE = 1 << 15;
         /// Code that is not in the text, such as a routine's, may ask for ROW_COUNT().

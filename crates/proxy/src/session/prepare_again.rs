@@ -106,6 +106,9 @@ impl Session {
         if is_late && let Some(instead) = Box::pin(self.text_instead(connection, query, &key.text, out)).await? {
             key.text = instead.text.into();
             (columns, renames) = (instead.columns, is_select);
+        } else if executes && let Some(set) = self.diagnostics_as_set(&prepared.statement, &key.text) {
+            key.text = set.into();
+            query.sets_diagnostics.set(true);
         } else if (asks.intersects(Asks::ROW_COUNT | Asks::FOUND_ROWS) || asks_gtid)
             && let Some(rewritten) = self.rewritten(&key.text, asks, !self.belief.pins.is_empty(), asks_gtid)
         {

@@ -81,6 +81,8 @@ pub struct Query<'r> {
     pub arrived: Option<Arrived>,
     /// Another text was sent in place of its own when its connection was known.
     pub text_replaced: Cell<bool>,
+    /// A SET is sent in place of each GET DIAGNOSTICS that its text begins with.
+    pub sets_diagnostics: Cell<bool>,
     source: Source,
 }
 
@@ -200,6 +202,7 @@ impl<'r> Query<'r> {
             cache: CacheOutcome::default(),
             arrived: None,
             text_replaced: Cell::new(false),
+            sets_diagnostics: Cell::new(false),
             source: Source::None,
         }
     }

@@ -177,7 +177,7 @@ impl Session {
         if query.statement.asks.contains(Asks::DIAGNOSTICS) && self.answer_messages(text, false) {
             return Ok(Understood::Answered(Box::new(query), Answered::Ok));
         }
-        let rewritten = self.rewritten_query(&query.statement, text).await;
+        let rewritten = self.rewritten_query(&query, text).await;
         query.is_late = query.statement.kind == Kind::Select
             && query.statement.parts == 1
             && rewritten.as_ref().is_some_and(|rewritten| rewritten.renames);
@@ -191,12 +191,8 @@ impl Session {
     }
 
     /// The text of a query in which something is put in, if anything is.
-    async fn rewritten_query(&self, statement: &Statement, text: &[u8]) -> Option<Rewritten> {
-        if statement.asks.contains(Asks::DIAGNOSTICS)
-            && let Some(text) = self.diagnostics_as_set(statement, text)
-        {
-            return Some(Rewritten { text, renames: false });
-        }
+    async fn rewritten_query(&self, query: &Query<'_>, text: &[u8]) -> Option<Rewritten> {
+        let statement = &*query.statement;
         // A definition asks its questions each time that it is used; KILL CONNECTION_ID() is for the connection that runs it,
         // and that id, put in here, would be another session's there.
         if statement.kind == Kind::Kill || statement.kind == Kind::Definition && statement.parts > 1 {
@@ -208,6 +204,13 @@ impl Session {
         }
         // Beside other statements a KILL goes to the server, which knows its own ids.
         let kills = statement.effects.iter().any(|effect| matches!(effect, Effect::Kill { .. }));
+        if statement.asks.contains(Asks::DIAGNOSTICS)
+            && !kills
+            && let Some(text) = self.diagnostics_as_set(statement, text)
+        {
+            query.sets_diagnostics.set(true);
+            return Some(Rewritten { text, renames: false });
+        }
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
         let asks_gtid = self.belief.asks_last_gtid(asks, text);
         self.rewritten_where_it_runs(statement, text, asks, self.here.held.is_some(), asks_gtid).await

@@ -200,6 +200,11 @@ impl ClientTracking {
         self.explicit.get() != Explicit::None
     }
 
+    /// It wants to hear that anything has changed: a SET of a variable, too.
+    pub fn hears_of_any(&self) -> bool {
+        self.state
+    }
+
     /// It wants more GTIDs than Sqluice itself asks servers for.
     pub fn all_gtids(&self) -> bool {
         self.gtids == Gtids::All

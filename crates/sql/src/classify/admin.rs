@@ -136,7 +136,14 @@ impl Classifier<'_> {
             return self.scan();
         }
         self.asks |= Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT;
+        self.diagnostics = self.diagnostics.saturating_add(1);
+        if self.diagnostics == self.parts {
+            self.asks |= Asks::ONLY_DIAGNOSTICS;
+        }
         while !self.cursor.at_end() {
+            if self.cursor.at_operator(b"=") && self.cursor.ahead().bytes().eq_ignore_ascii_case(b"row_count") {
+                self.asks |= Asks::ROW_COUNT;
+            }
             if self.cursor.kind() == TokenKind::UserVariable && self.cursor.ahead().at_operator(b"=") {
                 let name = self.user_variable();
                 self.assigned(name, Value::Unknown);

@@ -109,7 +109,8 @@ impl Classifier<'_> {
                 if let crate::statement::Access::Primary(why) = inner.access {
                     self.primary(why);
                 }
-                self.asks |= inner.asks;
+                let of_all = if self.parts > 1 { Asks::ONLY_DIAGNOSTICS } else { Asks::empty() };
+                self.asks |= inner.asks - of_all;
                 self.asks_in_code(inner.asks);
                 self.accounts |= inner.accounts;
                 inner.effects.into_iter().for_each(|effect| self.effect(effect));

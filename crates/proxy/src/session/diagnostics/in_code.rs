@@ -63,7 +63,10 @@ impl Belief {
                 out.command(connection, Command::SetOption, &arguments, Purpose::Variables, Expect::Results);
             }
             // Its queries would take the messages that GET DIAGNOSTICS asks for.
-            count @ 1..=ROW_COUNT_GIVEN_MAX if self.can_count_again(connection) && !is_sent_diagnostics(query) => {
+            count @ 1..=ROW_COUNT_GIVEN_MAX
+                if self.can_count_again(connection)
+                    && (!is_sent_diagnostics(query) || self.past.surely_has_no_messages()) =>
+            {
                 let found = self.found_rows_again();
                 let text = format!(
                     "BEGIN NOT ATOMIC DECLARE a,n INT DEFAULT {count}; \
@@ -95,7 +98,7 @@ impl Belief {
 
 /// Whether GET DIAGNOSTICS itself goes to the server, as it does when it was prepared: its item ROW_COUNT asks for the count.
 fn is_sent_diagnostics(query: &Query<'_>) -> bool {
-    query.statement.kind == Kind::Diagnostics && query.runs_text() && !matches!(query.body, Body::Payload(_))
+    query.statement.kind == Kind::Diagnostics && query.runs_text() && !query.sets_diagnostics.get()
 }
 
 impl Past {

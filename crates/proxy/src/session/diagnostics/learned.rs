@@ -7,7 +7,7 @@ use wire::errno;
 use super::{messages, read_back};
 use crate::pool::NO_MESSAGES;
 use crate::session::belief::Belief;
-use crate::session::query::{Body, Query};
+use crate::session::query::Query;
 use crate::session::relay::Outcome;
 use crate::session::{Doubt, Held, Session};
 use route::{OneUse, Pin};
@@ -38,7 +38,7 @@ impl Session {
             let earlier = self.belief.past.own_messages;
             self.learn_added_messages(held, outcome);
             self.belief.past.own_messages = earlier.saturating_add(1);
-        } else if outcome.error.is_some() && resignals(&query.statement) {
+        } else if outcome.error.is_some() && resignals(query) {
             self.learn_added_messages(held, outcome);
             self.belief.past.error = outcome.error.clone();
         } else if query.runs_text() || query.prepares() || outcome.error.is_some() {
@@ -66,6 +66,7 @@ impl Session {
     /// Questions there go by the connection that the session kept for the statement, if it did.
     fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
+        let only = query.statement.asks.contains(Asks::ONLY_DIAGNOSTICS);
         // GET DIAGNOSTICS of a condition that is not there counts as a statement that failed.
         let no_condition = query.statement.kind == Kind::Diagnostics && outcome.warnings > 0;
         let past = &mut self.belief.past;
@@ -74,10 +75,10 @@ impl Session {
         } else if !keeps_count {
             // COM_PING changes no rows.
             (past.row_count, past.row_count_is_here) = (outcome.row_count(), outcome.status_behind.is_some());
-        } else if let Some(before) = outcome.row_count_before {
+        } else if let (Some(before), false) = (outcome.row_count_before, only) {
             (past.row_count, past.row_count_is_here) = (before, false);
         } else {
-            past.row_count_is_here |= !kept;
+            past.row_count_is_here |= !kept || query.sets_diagnostics.get();
         }
         self.learn_found_rows(query, outcome, kept);
     }
@@ -95,11 +96,18 @@ impl Session {
             _ => self.belief.is_mariadb() && statement.kind != Kind::Select,
         };
         let new = outcome.warnings > 0 || outcome.error.is_some();
-        if statement.asks.contains(Asks::DIAGNOSTICS) && leaves_messages {
-            if statement.kind == Kind::Diagnostics && matches!(query.body, Body::Payload(_)) {
-                // It was sent as a SET, which on MySQL takes away whatever messages the connection had.
-                held.lease.origin.messages = None;
-            } else if statement.parts > 1 && !self.belief.is_mariadb() {
+        let is_set = query.sets_diagnostics.get();
+        if is_set {
+            // The SET takes away whatever messages the connection had, on MySQL.
+            held.lease.origin.messages = None;
+        }
+        // Behind a SET no statement asks for messages.
+        let asks = statement.asks.contains(if is_set { Asks::ONLY_DIAGNOSTICS } else { Asks::DIAGNOSTICS });
+        if asks && leaves_messages {
+            if is_set {
+                return;
+            }
+            if statement.parts > 1 && !self.belief.is_mariadb() {
                 // The last of several has left its own, or those before it.
                 self.forget_messages(held);
                 self.belief.past.messages_unread = true;
@@ -228,9 +236,10 @@ fn may_have_made_id(query: &Query<'_>, outcome: &Outcome) -> bool {
 }
 
 /// Whether a statement is RESIGNAL, alone or first of several: GET DIAGNOSTICS keeps ROW_COUNT(), SIGNAL asks for no messages.
-fn resignals(statement: &sql::Statement) -> bool {
-    let asks = statement.asks & (Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT);
-    statement.kind == Kind::Diagnostics && asks == Asks::DIAGNOSTICS
+fn resignals(query: &Query<'_>) -> bool {
+    let asks = query.statement.asks & (Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT);
+    let says_so = || memchr::memmem::find(&query.request.payload().to_ascii_lowercase(), b"resignal").is_some();
+    query.statement.kind == Kind::Diagnostics && asks == Asks::DIAGNOSTICS && says_so()
 }
 
 /// Whether a statement may name tables or not, as far as its text says: only if it does the messages of those before it go.

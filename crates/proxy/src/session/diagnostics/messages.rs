@@ -16,6 +16,7 @@ use crate::pool::{NO_MESSAGES, Origin};
 use crate::session::Session;
 use crate::session::belief::Belief;
 use crate::session::client::Request;
+use crate::session::long_text::LONG_TEXT_BYTES;
 use crate::session::query::Query;
 use crate::session::relay::Outcome;
 
@@ -43,8 +44,7 @@ impl Session {
 
     /// Whether a connection has this session's messages, or stand-ins for them.
     pub(in crate::session) fn has_messages_on(&self, origin: &Origin) -> bool {
-        let past = &self.belief.past;
-        let has_none = || !past.has_messages() && !past.messages_unread && !past.messages_unsure;
+        let has_none = || self.belief.past.surely_has_no_messages();
         origin.messages == self.messages_mark() || origin.messages == Some(NO_MESSAGES) && has_none()
     }
 
@@ -71,11 +71,12 @@ impl Session {
         true
     }
 
-    /// GET DIAGNOSTICS as a SET of the values that it asks for; `None` where they are not all known, or the connection that the session
-    /// keeps knows them itself.
+    /// A text with a SET of the values in place of each GET DIAGNOSTICS that it begins with; `None` where they are not all known, a later
+    /// statement asks for messages as well, or the connection that the session keeps knows them itself.
     pub(in crate::session) fn diagnostics_as_set(&self, statement: &Statement, text: &[u8]) -> Option<Vec<u8>> {
-        let is_one = statement.kind == Kind::Diagnostics && statement.parts == 1;
-        if !is_one || !statement.asks.contains(Asks::KEEPS_ROW_COUNT) {
+        // A SET announces a change, GET DIAGNOSTICS does not.
+        let is_heard = statement.parts > 1 && self.belief.tracking.hears_of_any();
+        if statement.kind != Kind::Diagnostics || is_heard || text.len() > LONG_TEXT_BYTES {
             return None;
         }
         let knows = |held: &crate::session::Held| {
@@ -84,25 +85,45 @@ impl Session {
         if self.here.held.as_ref().is_some_and(knows) {
             return None;
         }
-        let asked = sql::asked_diagnostics(text, &self.belief.facts().dialect)?;
-        if asked.condition.is_some() && self.belief.past.signal.is_some() {
+        let (asked, rest) = sql::asked_diagnostics(text, &self.belief.facts().dialect)?;
+        let conditions = self.conditions()?;
+        let mut sets = Vec::new();
+        for asked in asked {
+            sets.extend_from_slice(if sets.is_empty() { b"SET " } else { b";SET " });
+            sets.extend_from_slice(self.diagnostics_set(asked, &conditions)?.as_bytes());
+        }
+        let rest = text.get(rest..).filter(|rest| !rest.is_empty());
+        if let Some(rest) = rest {
+            let asks = self.here.cluster.classify(rest, &self.belief.facts().dialect).asks;
+            if asks.contains(Asks::DIAGNOSTICS) {
+                return None;
+            }
+            let asks_gtid = self.belief.asks_last_gtid(asks, rest);
+            // SET has changed ROW_COUNT().
+            let rewritten = self.rewritten(rest, asks, false, asks_gtid);
+            sets.push(b';');
+            sets.extend_from_slice(rewritten.as_ref().map_or(rest, |rewritten| &rewritten.text));
+        }
+        Some(sets)
+    }
+
+    /// The assignments of one GET DIAGNOSTICS.
+    fn diagnostics_set(&self, asked: AskedDiagnostics, conditions: &[Condition]) -> Option<String> {
+        let AskedDiagnostics { condition, items } = asked;
+        if condition.is_some() && self.belief.past.signal.is_some() {
             // The SIGNAL is run again ahead of it.
             return None;
         }
-        let conditions = self.conditions()?;
-        let AskedDiagnostics { condition, items } = asked;
         // A server says that there is no such one.
         let condition = match condition {
             Some(number) => Some(conditions.get(usize::try_from(number.checked_sub(1)?).ok()?)?),
             None => None,
         };
-        let mut set = String::from("SET ");
-        for (at, (variable, item)) in items.iter().enumerate() {
-            let value = self.belief.diagnostic(*item, conditions.len(), condition)?;
-            set.push_str(if at > 0 { "," } else { "" });
-            set.push_str(&format!("{variable}={value}"));
-        }
-        Some(set.into_bytes())
+        let assigned = |(variable, item): &(String, DiagnosticsItem)| {
+            Some(format!("{variable}={}", self.belief.diagnostic(*item, conditions.len(), condition)?))
+        };
+        let assignments: Option<Vec<String>> = items.iter().map(assigned).collect();
+        Some(assignments?.join(","))
     }
 
     /// The messages, if they are known.

@@ -15,7 +15,7 @@ use crate::outgoing::{Expected, Purpose};
 use crate::pool::Connection;
 use crate::session::belief::Belief;
 use crate::session::client::Request;
-use crate::session::query::{Body, Query};
+use crate::session::query::Query;
 use crate::session::result_end::without_state;
 use crate::session::write::write;
 use crate::session::{Held, Session};
@@ -105,7 +105,7 @@ impl Session {
         query: &Query<'_>,
         out: &mut Outgoing,
     ) {
-        let (statement, body) = (&*query.statement, &query.body);
+        let statement = &*query.statement;
         self.belief.past.found_rows_given = false;
         let in_code = self.here.counts_in_code(query);
         if !self.belief.has_insert_id_on(connection.origin.insert_id)
@@ -125,10 +125,8 @@ impl Session {
         if !out.pending.is_empty() {
             connection.origin.hears_question();
         }
-        // GET DIAGNOSTICS may be sent as a SET of what it asks for.
-        let is_set = statement.kind == Kind::Diagnostics && matches!(body, Body::Payload(_));
         // A statement that may leave messages or take them away must find them.
-        let needs_messages = !is_set && statement.asks.contains(Asks::DIAGNOSTICS)
+        let needs_messages = !query.sets_diagnostics.get() && statement.asks.contains(Asks::DIAGNOSTICS)
             || self.belief.is_mariadb()
                 && (may_show(statement) || self.belief.past.has_messages() && may_name_tables(statement))
             || self.belief.is_mariadb() && statement.effects.iter().any(tells_older_messages);

@@ -40,6 +40,11 @@ impl Past {
     pub(in crate::session) fn has_messages(&self) -> bool {
         self.error.is_some() || self.warning_count > 0
     }
+
+    /// Whether it is known that SHOW WARNINGS would say nothing.
+    pub(super) fn surely_has_no_messages(&self) -> bool {
+        !self.has_messages() && !self.messages_unread && !self.messages_unsure
+    }
 }
 
 impl Session {

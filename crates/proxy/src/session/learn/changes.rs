@@ -82,8 +82,8 @@ impl Belief {
 ///
 /// The text's own effects on the session explain a change; routines, triggers and texts that are prepared elsewhere change it
 /// without the text. A server reports a read as a change now and then (SET STATEMENT, SHOW CREATE of another schema), but a read
-/// changes nothing unless it calls a function, itself or in a view. A change of the schema, to that of a function or a view and back, explains the
-/// report, unless a procedure or an unknown function may have done more.
+/// changes nothing unless it calls a function, itself or in a view. A change of the schema, to that of a function or a view and
+/// back, explains the report, unless a procedure or an unknown function may have done more.
 fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);

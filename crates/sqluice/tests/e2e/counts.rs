@@ -5,7 +5,7 @@ use lab::Family;
 use net::query::Client;
 
 use crate::locks::{narrow, within};
-use crate::support::{all, families, value};
+use crate::support::{Front, all, blocking, families, value};
 
 /// A neighbour changes 7 rows and finds 6.
 const SETUP: &str = "CREATE TABLE r (n INT); INSERT INTO r VALUES (1), (2), (3), (4), (5), (6), (7);
@@ -127,6 +127,33 @@ async fn code_that_is_called_finds_the_counts_of_its_session() {
     }
 }
 
+/// A connection on which a statement was only prepared has the counts of whoever ran the last one there.
+#[tokio::test]
+async fn code_finds_the_counts_of_its_session_where_it_was_prepared() {
+    for family in families() {
+        let servers = crate::parity::lone(family).await;
+        let database = "e2e_prepared_counts";
+        let setup = setup(database);
+        let script = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database};\n{setup}");
+        blocking(move || servers.primary().sql(&script).unwrap()).await;
+        // It begins with a catalog that has the views.
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1".into();
+            setup.pool = "max_connections_per_server = 1".into();
+        })
+        .await;
+        let mut two = within(&front, database).await;
+        for (texts, counts) in states(family) {
+            for read in ["SELECT counts FROM called", "SELECT counts FROM twice"] {
+                let mut one = within(&front, database).await;
+                run_each(&mut one, texts).await;
+                is_disturbed(&mut two).await;
+                assert_eq!(first(&mut one, read, true).await, counts, "{family:?}, behind {texts}: {read}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn triggers_find_the_counts_of_their_session() {
     for family in families() {
@@ -209,7 +236,7 @@ async fn code_of_now_finds_the_counts_of_its_session() {
 async fn code_finds_no_counts_of_others_behind_a_pipeline() {
     for family in families() {
         let servers = crate::parity::lone(family).await;
-        let front = crate::support::Front::start(servers, |setup| {
+        let front = Front::start(servers, |setup| {
             setup.proxy = "workers = 1".into();
             setup.pool = "max_connections_per_server = 1".into();
             setup.listener = "pipelines = \"always\"".into();

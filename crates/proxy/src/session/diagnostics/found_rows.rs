@@ -208,7 +208,7 @@ impl Belief {
     }
 
     /// The count is as it was. A connection that is not kept, and was not given it, has another one.
-    fn leave_found_rows(&mut self, kept: bool) {
+    pub(super) fn leave_found_rows(&mut self, kept: bool) {
         match std::mem::take(&mut self.past.found_rows_given) {
             true => self.past.found_rows_are_here = self.past.found_rows_stand_in,
             false => self.past.found_rows_are_here |= !kept,

@@ -29,7 +29,8 @@ impl Session {
             self.learn_past(query, outcome, kept);
             self.belief.learn_insert_id(held, query, outcome);
         } else {
-            self.belief.learn_row_count(query, outcome);
+            self.belief.learn_row_count(query, outcome, kept);
+            self.belief.leave_found_rows(kept);
         }
         let is_mysql = !self.belief.is_mariadb();
         if is_mysql && query.command == Command::FieldList {
@@ -169,10 +170,13 @@ impl Session {
 impl Belief {
     /// Notes the value of ROW_COUNT() behind a command that runs no text: OK packets count, and all that ends otherwise
     /// counts as -1.
-    fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome) {
+    fn learn_row_count(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
         let counted = match query.command {
             _ if outcome.error.is_some() => -1,
-            Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => return,
+            Command::StmtPrepare | Command::StmtSendLongData | Command::Statistics => {
+                self.past.row_count_is_here |= !kept;
+                return;
+            }
             Command::SetOption => -1,
             _ => outcome.row_count(),
         };

@@ -108,7 +108,8 @@ impl Published {
             accounts_wanted: AtomicBool::new(false),
             accounts_changed: AtomicU64::new(0),
             accounts_read: AtomicU64::new(0),
-            catalog_wanted: AtomicU64::new(0),
+            // The first reading is as wanted as any.
+            catalog_wanted: AtomicU64::new(1),
             catalog_read: AtomicU64::new(0),
             defaults_wanted: AtomicU64::new(0),
             positions_wanted: AtomicBool::new(false),
@@ -190,7 +191,13 @@ impl Published {
 
     /// Whether the catalog was read, or could not be read, after this request ([`Published::catalog_request`]).
     pub fn catalog_has(&self, request: u64) -> bool {
-        self.catalog_read.load(Ordering::Acquire) >= request
+        self.catalog_answers() >= request
+    }
+
+    /// The last request after which the catalog was read, or could not be read. A catalog that is loaded behind this call knows of
+    /// all that came before that request.
+    pub fn catalog_answers(&self) -> u64 {
+        self.catalog_read.load(Ordering::Acquire)
     }
 
     /// Has the catalogue of tables read, and kept from then on. Calling it again costs nothing.
@@ -439,7 +446,7 @@ mod tests {
         let published = Published::new("main");
         let (reported, callback) = counter();
         published.subscribe(callback);
-        assert!(published.catalog_is_fresh());
+        assert!(!published.catalog_is_fresh(), "it was never read");
         published.request_catalog_refresh();
         let reading = published.catalog_request();
         published.request_catalog_refresh();

@@ -164,7 +164,7 @@ impl Session {
         match self.understand_plain(request) {
             Ok(mut query) => {
                 query.arrived = arrived;
-                self.belief.find_hidden(&mut query);
+                self.find_hidden(&mut query);
                 Ok(query)
             }
             Err(statement) => Err(Received { arrived, statement }),
@@ -177,7 +177,7 @@ impl Session {
         match Box::pin(self.understand(request, statement)).await? {
             Understood::Query(mut query) => {
                 query.arrived = arrived;
-                self.belief.find_hidden(&mut query);
+                self.find_hidden(&mut query);
                 Ok(Some(query))
             }
             Understood::Answered(mut query, answered) => {

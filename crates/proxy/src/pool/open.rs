@@ -94,8 +94,7 @@ pub(super) async fn open(
 
 /// The servers' `max_allowed_packet`; `None` while somebody may just have changed it.
 fn packet_max_of_today(shared: &ClusterShared) -> Option<u64> {
-    let catalog = shared.published.catalog.load();
-    shared.published.catalog_is_fresh().then(|| packet_max(&catalog))
+    shared.published.catalog_is_fresh().then(|| packet_max(&shared.published.catalog.load()))
 }
 
 /// Logs in anew on a connection that was opened for the same user: it has the rights and the roles of now then.

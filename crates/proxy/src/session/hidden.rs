@@ -2,15 +2,18 @@
 
 use ::facts::catalog::Hidden;
 
+use super::Session;
 use super::belief::Belief;
+use super::cluster_session::ClusterSession;
 use super::query::Query;
 
-impl Belief {
+impl Session {
     /// Finds the effects of tables and views that the text does not show: a read of a view that writes is a write.
     #[inline]
     pub(super) fn find_hidden(&self, query: &mut Query<'_>) {
-        if !self.catalog.hidden.is_empty() && !query.prepares() {
-            query.hides = self.hidden_in(query);
+        query.catalog_was_fresh = self.here.cluster.catalog_is_fresh();
+        if !self.belief.catalog.hidden.is_empty() && !query.prepares() {
+            query.hides = self.belief.hidden_in(query);
             if query.hides.is_some_and(|hidden| hidden.writes) {
                 query.hide_write();
             }
@@ -21,7 +24,18 @@ impl Belief {
             }
         }
     }
+}
 
+impl ClusterSession {
+    /// Whether the routines, views and triggers that a query may run are those that it was understood with: none was defined since
+    /// the catalog was read, not by those whose connection it waited for either.
+    #[inline]
+    pub(super) fn knows_code_of(&self, query: &Query<'_>) -> bool {
+        query.catalog_was_fresh && self.cluster.catalog_is_fresh()
+    }
+}
+
+impl Belief {
     #[inline(never)]
     fn hidden_in(&self, query: &Query<'_>) -> Option<Hidden> {
         use sql::Kind::{Account, Administration, Definition, Handler, Lock, PreparedText, Show};

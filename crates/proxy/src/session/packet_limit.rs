@@ -60,7 +60,7 @@ impl Session {
     #[cold]
     fn new_one_fits_better(&self, limit: u64) -> bool {
         let (own, new) = (self.belief.packet_limit.login_bytes.get(), packet_max(&self.here.cluster.catalog()));
-        (new == own || limit < own && new > own) && self.here.cluster.shared.published.catalog_is_fresh()
+        (new == own || limit < own && new > own) && self.here.cluster.catalog_is_fresh()
     }
 
     /// Ends the session behind a command that servers refuse for its length.

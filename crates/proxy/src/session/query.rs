@@ -71,6 +71,8 @@ pub struct Query<'r> {
     pub rows_stay: bool,
     /// Its text is made when its connection is known: columns would have other names.
     pub is_late: bool,
+    /// It was understood with a catalog of which nothing was known to have changed since.
+    pub catalog_was_fresh: bool,
     /// The effects of its tables and views that the text does not show.
     pub hides: Option<Hidden>,
     /// The decisions of policy about it.
@@ -197,6 +199,7 @@ impl<'r> Query<'r> {
             opens_cursor: false,
             rows_stay: false,
             is_late: false,
+            catalog_was_fresh: false,
             hides: None,
             plan: Plan::default(),
             cache: CacheOutcome::default(),

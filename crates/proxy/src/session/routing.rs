@@ -111,7 +111,7 @@ impl ClusterSession {
         }
         // A function may have become one that writes since the catalog was read.
         let is_unsure = query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
-            && !self.cluster.shared.published.catalog_is_fresh()
+            && !self.knows_code_of(query)
             && self.cluster.primary().is_some();
         is_unsure.then_some(Reason::UnknownFunction)
     }

@@ -96,6 +96,8 @@ pub struct ClusterHere {
     /// Whether the worker counts as one whose sessions may send writes.
     writing: Cell<bool>,
     catalog: RefCell<CountedHere<Catalog>>,
+    /// The last request for a catalog that this one answers.
+    catalog_answers: Cell<u64>,
     /// Statements that were understood with this catalog.
     memo: RefCell<Memo>,
     /// Forms of statements whose answers the result cache does not keep.
@@ -139,6 +141,7 @@ impl ClusterHere {
             view: RefCell::new(Rc::new(shared.published.view.load_full())),
             writing: Cell::new(false),
             catalog: RefCell::new(Rc::new(shared.published.catalog.load_full())),
+            catalog_answers: Cell::default(),
             memo: RefCell::default(),
             refused: cache::RefusedForms::default(),
         }
@@ -182,6 +185,12 @@ impl ClusterHere {
     /// The catalog.
     pub fn catalog(&self) -> CountedHere<Catalog> {
         self.catalog.borrow().clone()
+    }
+
+    /// Whether the catalog of this worker was read, or could not be read, after the last request for one.
+    #[inline]
+    pub fn catalog_is_fresh(&self) -> bool {
+        self.catalog_answers.get() >= self.shared.published.catalog_request()
     }
 
     /// Whether this is the catalog still.
@@ -287,6 +296,7 @@ impl ClusterHere {
                 shared.sessions.abandon(&self.shared.name, server.id);
             }
         }
+        self.catalog_answers.set(self.shared.published.catalog_answers());
         let catalog = self.shared.published.catalog.load_full();
         if !Arc::ptr_eq(&catalog, &self.catalog.borrow()) {
             self.memo.borrow_mut().clear();

@@ -28,7 +28,7 @@ impl ClusterSession {
             return Asks::empty();
         }
         // The catalog has to be read again before it tells the code of routines, views and triggers.
-        if statement.kind == Kind::Unknown || !self.cluster.shared.published.catalog_is_fresh() {
+        if statement.kind == Kind::Unknown || !self.knows_code_of(query) {
             return COUNTS_IN_CODE;
         }
         let hidden = query.hides.map_or(Asks::empty(), |hidden| hidden.may_ask().in_code());

@@ -150,7 +150,7 @@ impl Session {
         let statement = &query.statement;
         let keeps = !self.belief.pins.is_empty() || !self.belief.facts().autocommit;
         // The catalog has to be read again before it tells the effects of views and triggers.
-        let may_hide = || statement.uses_tables && !self.here.cluster.shared.published.catalog_is_fresh();
+        let may_hide = || statement.uses_tables && !self.here.knows_code_of(query);
         statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
             // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.

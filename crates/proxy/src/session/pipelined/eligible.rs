@@ -48,6 +48,7 @@ impl Session {
             && statement.hint.is_none()
             && !statement.insert_id_unsure
             && query.hides.is_none()
+            && query.catalog_was_fresh
             && query.expect == Expect::Results
             && query.request.packets.len() <= REQUEST_BYTES_MAX
             && facts.autocommit

@@ -240,7 +240,8 @@ fn start_servers(options: &ReplicationOptions) -> Result<Vec<Server>, LabError> 
     })
 }
 
-/// The statement that lets a server read the binary log of `source`, by GTID.
+/// The statement that lets a server read the binary log of `source`, by GTID, and apply it at once: a test that failed may have left a
+/// delay to those after it.
 ///
 /// TLS is said either way: newer servers ask for it by default, and refuse a source that has none.
 fn change_source(source: &Server) -> String {
@@ -249,14 +250,14 @@ fn change_source(source: &Server) -> String {
         Family::MariaDb => format!(
             "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='{REPL_USER}', \
              MASTER_PASSWORD='{REPL_PASSWORD}', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY={RETRY_SECONDS}, \
-             MASTER_HEARTBEAT_PERIOD={RETRY_SECONDS}, MASTER_SSL={tls}, MASTER_SSL_VERIFY_SERVER_CERT=0;"
+             MASTER_HEARTBEAT_PERIOD={RETRY_SECONDS}, MASTER_SSL={tls}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_DELAY=0;"
         ),
         // Without TLS, caching_sha2_password needs the server's public key to send a password for the first time.
         Family::MySql => format!(
             "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='{REPL_USER}', \
              SOURCE_PASSWORD='{REPL_PASSWORD}', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, \
              SOURCE_CONNECT_RETRY={RETRY_SECONDS}, SOURCE_RETRY_COUNT=86400, \
-             SOURCE_HEARTBEAT_PERIOD={RETRY_SECONDS}, SOURCE_SSL={tls}, SOURCE_SSL_VERIFY_SERVER_CERT=0;"
+             SOURCE_HEARTBEAT_PERIOD={RETRY_SECONDS}, SOURCE_SSL={tls}, SOURCE_SSL_VERIFY_SERVER_CERT=0, SOURCE_DELAY=0;"
         ),
     }
 }

@@ -134,7 +134,8 @@ async fn code_finds_the_counts_of_its_session_where_it_was_prepared() {
         let servers = crate::parity::lone(family).await;
         let database = "e2e_prepared_counts";
         let setup = setup(database);
-        let script = format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database};\n{setup}");
+        let script =
+            format!("DROP DATABASE IF EXISTS {database}; CREATE DATABASE {database}; USE {database};\n{setup}");
         blocking(move || servers.primary().sql(&script).unwrap()).await;
         // It begins with a catalog that has the views.
         let front = Front::start(servers, |setup| {

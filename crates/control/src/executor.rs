@@ -21,7 +21,7 @@ pub(crate) use hooks::Called;
 
 use crate::lease::Lease;
 use crate::monitor::probe::Prober;
-use crate::steps::{self, Account, Failed, FailedKind, Hand, Ours, Source};
+use crate::steps::{self, Account, Clients, Failed, FailedKind, Hand, Ours, Source};
 use crate::task::{Owned, own};
 
 /// Steps that run at a time; the driver orders far fewer.
@@ -144,7 +144,7 @@ impl Shared {
             Step::RunHook { hook, call } => self.hook(*hook, call, until, why).await?,
             Step::SetReadOnly { server, on: true, cut: true } => self.fence(*server, until).await?,
             Step::SetReadOnly { server, on, .. } => {
-                self.with(*server, until, async |hand| steps::set_read_only(hand, *on, false).await).await?;
+                self.with(*server, until, async |hand| steps::set_read_only(hand, *on, Clients::Stay).await).await?;
             }
             Step::EndClients { server } => {
                 let ended = self.with(*server, until, async |hand| steps::end_sessions(hand, &[]).await).await?;

@@ -30,7 +30,7 @@ pub(crate) use events::{Running, disable_events, enable_events, events_of_primar
 pub(crate) use follow::{Account, Source, follow};
 pub(crate) use group::set_group_primary;
 pub(crate) use promote::promote;
-pub(crate) use read_only::{fence, set_read_only};
+pub(crate) use read_only::{Clients, fence, set_read_only};
 pub(crate) use sessions::end_sessions;
 
 /// A connection that acts, what is at its other end, and until when the step must be done.

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use net::query::ResultSet;
 
-use super::{Failed, FailedKind, Hand, set_read_only, text};
+use super::{Clients, Failed, FailedKind, Hand, set_read_only, text};
 use crate::monitor::dialect::is_on;
 
 /// Events that are moved; a server with more is reported.
@@ -79,7 +79,7 @@ pub(crate) async fn disable_events(hand: &mut Hand<'_>) -> Result<(), Failed> {
     let word = if !hand.dialect.mariadb && hand.dialect.number >= 90_000 { "REPLICA" } else { "SLAVE" };
     let done = alter(hand, &events, &format!("DISABLE ON {word}")).await;
     if lift {
-        set_read_only(hand, true, false).await?;
+        set_read_only(hand, true, Clients::Stay).await?;
     }
     done
 }

@@ -6,7 +6,7 @@ use cluster::observation::{Channel, Receiver};
 use facts::gtid::mariadb::Gtids;
 
 use super::channel::{self, Ours};
-use super::{Failed, FailedKind, Hand, semi_sync, set_read_only, text};
+use super::{Clients, Failed, FailedKind, Hand, semi_sync, set_read_only, text};
 
 /// The settings of a new channel where nothing is known: quick to notice a dead source, and never giving up.
 const RETRY_SECONDS: &str = "1";
@@ -36,7 +36,8 @@ pub(crate) async fn follow(
     source: &Source,
     account: Option<&Account>,
 ) -> Result<(), Failed> {
-    set_read_only(hand, true, true).await?;
+    // A replica of MySQL may have refused the writes of most users only.
+    set_read_only(hand, true, Clients::EndIfInTheWay).await?;
     let channel = channel::read(hand, ours).await?;
     if let Some(channel) = &channel
         && *channel.source_host == *source.host

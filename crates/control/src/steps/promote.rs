@@ -1,7 +1,7 @@
 //! Making a replica the primary.
 
 use super::channel::{self, Ours};
-use super::{Failed, Hand, position, semi_sync, set_read_only};
+use super::{Clients, Failed, Hand, position, semi_sync, set_read_only};
 use crate::monitor::dialect;
 
 /// Makes the server take writes and follow no server of this cluster any more.
@@ -19,7 +19,7 @@ pub(crate) async fn promote(hand: &mut Hand<'_>, ours: &Ours) -> Result<(), Fail
     }
     // Before the first write, so that it waits for a replica as the old primary's writes did.
     semi_sync::become_source(hand).await?;
-    set_read_only(hand, false, false).await
+    set_read_only(hand, false, Clients::Stay).await
 }
 
 async fn is_drained(hand: &mut Hand<'_>, received: &str) -> Result<(), Failed> {

@@ -16,11 +16,20 @@ const WAITS_FOR_ACK: &str = "Waiting for semi-sync ACK from ";
 /// MySQL's name of a commit that waits for those before it.
 const IN_COMMIT: &str = "waiting for handler commit";
 
+/// What becomes of the sessions of clients while their server becomes read-only. A commit that waits for an acknowledgement and a
+/// session that holds a table lock keep it from that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// They are waited for.
+    Stay,
+    /// They stay unless one of them is in the way for a second. Clients that only read are in no one's way.
+    EndIfInTheWay,
+    /// They are ended first.
+    End,
+}
+
 /// Makes the server refuse or take writes: `super_read_only` on MySQL, `read_only` on MariaDB.
-///
-/// A commit that waits for an acknowledgement and a session that holds a table lock keep the server from becoming read-only.
-/// With `cut` they are ended; otherwise they are waited for.
-pub(crate) async fn set_read_only(hand: &mut Hand<'_>, on: bool, cut: bool) -> Result<(), Failed> {
+pub(crate) async fn set_read_only(hand: &mut Hand<'_>, on: bool, clients: Clients) -> Result<(), Failed> {
     if is_so(hand, on).await? {
         return Ok(());
     }
@@ -30,17 +39,19 @@ pub(crate) async fn set_read_only(hand: &mut Hand<'_>, on: bool, cut: bool) -> R
         return Ok(());
     }
     let what = "make it read-only";
+    let (may_end, mut ends) = (clients != Clients::Stay, clients == Clients::End);
     loop {
         // Whole seconds are the least that servers know. Ours ends with the step, so that nothing waits there for ever.
-        let seconds = if cut { 1 } else { hand.left().as_secs().max(1) };
+        let seconds = if may_end { 1 } else { hand.left().as_secs().max(1) };
         hand.run(what, format!("SET SESSION lock_wait_timeout = {seconds}")).await?;
-        if cut {
+        if ends {
             end_sessions(hand, &[]).await?;
         }
         match tokio::time::timeout_at(hand.until, hand.client.query(statement(hand))).await {
             Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) if cut && error.code() == Some(errno::ER_LOCK_WAIT_TIMEOUT) => {
-                hand.pause(what, LOOK).await?
+            Ok(Err(error)) if may_end && error.code() == Some(errno::ER_LOCK_WAIT_TIMEOUT) => {
+                ends = true;
+                hand.pause(what, LOOK).await?;
             }
             done => return ended(done),
         }
@@ -63,7 +74,7 @@ pub(crate) async fn fence(
     }
     end_sessions(hand, &[]).await?;
     if hand.dialect.mariadb || !commits_wait(&hand.run("look who waits", "SHOW PROCESSLIST").await?) {
-        return set_read_only(hand, true, true).await;
+        return set_read_only(hand, true, Clients::End).await;
     }
     let mut second = open().await?;
     let (what, until) = ("make it read-only", hand.until);

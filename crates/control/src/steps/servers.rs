@@ -139,12 +139,12 @@ async fn moves(cluster: &Replication) {
 
     // Without cutting, a lock is waited for, and then reported.
     let soon = Instant::now() + Duration::from_millis(1500);
-    let failed = set_read_only(&mut Hand::new(&mut on_old, soon), true, false).await.unwrap_err();
+    let failed = set_read_only(&mut Hand::new(&mut on_old, soon), true, Clients::Stay).await.unwrap_err();
     assert_eq!(failed.kind, FailedKind::TimedOut, "{failed}");
     let mut on_old = monitor(old).await;
-    set_read_only(&mut hand(&mut on_old), true, true).await.unwrap();
+    set_read_only(&mut hand(&mut on_old), true, Clients::End).await.unwrap();
     assert!(is_read_only(old));
-    set_read_only(&mut hand(&mut on_old), true, true).await.unwrap();
+    set_read_only(&mut hand(&mut on_old), true, Clients::End).await.unwrap();
     assert!(holds_lock.query("SELECT 1").await.is_err() && in_transaction.query("SELECT 1").await.is_err());
     let _late = open(old, lab::APP_USER, lab::APP_PASSWORD).await;
     assert_eq!(end_sessions(&mut hand(&mut on_old), &[lab::APP_USER]).await.unwrap(), 0);
@@ -160,9 +160,16 @@ async fn moves(cluster: &Replication) {
         assert!(!is_read_only(new) && semi_sync_source(new));
         assert_eq!(status(new, ["Master_Host", "Source_Host"]), "");
     }
+    // Its readers stay, also where it refused the writes of most users only.
+    if third.family() == Family::MySql {
+        third.sql("SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 1").unwrap();
+    }
+    let mut reads = open(third, lab::APP_USER, lab::APP_PASSWORD).await;
     for _ in 0..2 {
         follow(&mut hand(&mut on_third), &ours, &source(new), None).await.unwrap();
     }
+    assert!(is_read_only(third));
+    reads.query("SELECT COUNT(*) FROM app.t").await.unwrap();
     assert_eq!(status(third, ["Master_Port", "Source_Port"]), new.port().to_string());
     assert_eq!(status(third, ["Connect_Retry", "Connect_Retry"]), "7");
     let period = match third.family() {
@@ -186,10 +193,15 @@ async fn moves(cluster: &Replication) {
     assert!(failed.text.contains("denied"), "{failed}");
     let mut on_old = monitor(old).await;
     old.sql(forget(old.family())).unwrap();
+    // Somebody has made it writable again, and a client is in the way.
+    old.sql("SET GLOBAL read_only = 0").unwrap();
+    let mut in_the_way = open(old, lab::APP_USER, lab::APP_PASSWORD).await;
+    in_the_way.query("LOCK TABLES app.t WRITE").await.unwrap();
     for _ in 0..2 {
         follow(&mut hand(&mut on_old), &ours, &source(new), Some(&account())).await.unwrap();
     }
     assert!(is_read_only(old) && !semi_sync_source(old));
+    assert!(in_the_way.query("SELECT 1").await.is_err());
 
     new.sql("INSERT INTO app.t VALUES (1)").unwrap();
     let position = match new.family() {
@@ -248,7 +260,7 @@ async fn waits(cluster: &Replication) {
     }
     // It gives acknowledgements when it follows, and waits for them when it is the primary again.
     match old.family() {
-        Family::MariaDb => set_read_only(&mut hand(&mut on_old), false, false).await.unwrap(),
+        Family::MariaDb => set_read_only(&mut hand(&mut on_old), false, Clients::Stay).await.unwrap(),
         Family::MySql => {
             assert!(!semi_sync_source(old));
             promote(&mut hand(&mut on_old), &ours).await.unwrap();

@@ -34,7 +34,7 @@ async fn reported(server: &Server) {
     let running = running_events(&mut hand(&mut client)).await.unwrap();
     assert_eq!(running.events, [("app".to_owned(), "e".to_owned())].into());
     assert_eq!(events_of_primary(&mut hand(&mut client)).await.unwrap().as_ref(), Some(&running));
-    set_read_only(&mut hand(&mut client), true, false).await.unwrap();
+    set_read_only(&mut hand(&mut client), true, Clients::Stay).await.unwrap();
     assert_eq!(events_of_primary(&mut hand(&mut client)).await.unwrap(), None);
     let logged = match server.family() {
         Family::MariaDb => "SELECT @@global.gtid_binlog_pos",
@@ -46,7 +46,7 @@ async fn reported(server: &Server) {
         assert!(is_read_only(server) && enabled() == "0\n");
     }
 
-    set_read_only(&mut hand(&mut client), false, false).await.unwrap();
+    set_read_only(&mut hand(&mut client), false, Clients::Stay).await.unwrap();
     let unknown = error(enable_events(&mut hand(&mut client), None, true).await);
     assert!(unknown.starts_with("1 events are disabled, and which of them ran"), "{unknown}");
     let nothing = Running { events: BTreeSet::new(), scheduler: false };

@@ -6,7 +6,7 @@ use super::*;
 use crate::support::{blocking, client_program};
 
 /// The result that is not to be buffered.
-const LARGE_MIB: u64 = 1024;
+const LARGE_MIB: u64 = 256;
 
 /// The most memory that the program has taken until now, in MiB.
 fn peak_mib(front: &Front) -> u64 {

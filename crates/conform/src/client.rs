@@ -200,6 +200,10 @@ impl Probe {
                 payload.push(0);
                 wants = Wants::Fields;
             }
+            Action::Command(bytes) => {
+                payload.extend_from_slice(bytes);
+                wants = Wants::OkOrEof;
+            }
             Action::Prepare(name, sql) => {
                 command(&mut payload, Command::StmtPrepare, sql);
                 wants = Wants::Prepared(name.clone());

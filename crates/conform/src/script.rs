@@ -62,6 +62,8 @@ pub enum Action {
     Ping,
     /// COM_FIELD_LIST of a table.
     FieldList(String),
+    /// Any other command that has a reply of one packet, as bytes.
+    Command(Vec<u8>),
     /// Leaves and connects anew.
     Reconnect,
     /// COM_QUIT. The session's next step connects anew.
@@ -266,6 +268,7 @@ impl fmt::Display for Action {
             Action::SetOption(on) => write!(f, "!set-option {}", if *on { "on" } else { "off" }),
             Action::Ping => f.write_str("!ping"),
             Action::FieldList(table) => write!(f, "!field-list {table}"),
+            Action::Command(bytes) => write!(f, "!command {}", escape(bytes)),
             Action::Reconnect => f.write_str("!reconnect"),
             Action::Quit => f.write_str("!quit"),
             Action::Cut => f.write_str("!cut"),
@@ -308,6 +311,7 @@ impl Action {
             "set-option" => Action::SetOption(rest == "on"),
             "ping" => Action::Ping,
             "field-list" => Action::FieldList(name),
+            "command" => Action::Command(unescape(rest)?),
             "reconnect" => Action::Reconnect,
             "quit" => Action::Quit,
             "cut" => Action::Cut,

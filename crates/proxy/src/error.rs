@@ -183,6 +183,6 @@ pub enum SessionEnd {
     #[error("turned away: {0}")]
     TurnedAway(String),
     /// The login failed; the client has got an error.
-    #[error("login refused: {0}")]
-    LoginRefused(String),
+    #[error("login refused: {}", .0.message)]
+    LoginRefused(Refusal),
 }

@@ -103,7 +103,7 @@ impl LoginTried {
 pub(super) fn failure(end: &SessionEnd) -> Option<String> {
     match end {
         SessionEnd::ClientLeft | SessionEnd::ClientLost(_) | SessionEnd::TurnedAway(_) => None,
-        SessionEnd::LoginRefused(why) => Some(why.clone()),
+        SessionEnd::LoginRefused(why) => Some(why.message.clone()),
         end => Some(end.to_string()),
     }
 }

@@ -27,7 +27,7 @@ pub enum Answered {
 }
 
 /// Servers answer so to a command that they do not know.
-pub(super) fn unknown_command() -> Refusal {
+fn unknown_command() -> Refusal {
     Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", "Unknown command")
 }
 
@@ -64,7 +64,7 @@ impl Session {
             }
             // MySQL 8.4 was the last to know it.
             Command::ProcessKill if !self.belief.is_mariadb() && self.belief.facts().dialect.version >= 90_000 => {
-                Ok(self.answer_error(request, &unknown_command()))
+                Ok(self.answer_unknown_command(request))
             }
             Command::ProcessKill => {
                 let id = arguments.first_chunk().map(|id| u64::from(u32::from_le_bytes(*id)));
@@ -87,7 +87,7 @@ impl Session {
         let on = match option {
             Some(MULTI_STATEMENTS_ON) => true,
             Some(MULTI_STATEMENTS_OFF) => false,
-            _ => return Understood::Answered(Box::new(query), self.answer_error(request, &unknown_command())),
+            _ => return Understood::Answered(Box::new(query), self.answer_unknown_command(request)),
         };
         self.who.set_multi_statements(on);
         if self.here.held.is_some() {
@@ -116,12 +116,16 @@ impl Session {
         }
         self.client.put_error(request.sequence.wrapping_add(1), refusal);
         self.env.worker.stats.own_errors.add_one();
-        self.belief.past.error = Some(refusal.clone());
-        (self.belief.past.signals, self.belief.past.signal) = (false, None);
-        (self.belief.past.warnings, self.belief.past.warning_count, self.belief.past.own_messages) = (None, 0, 1);
-        self.belief.past.answered(-1);
-        self.belief.past.messages = self.belief.past.messages.wrapping_add(1);
+        self.belief.past.refused(refusal);
         Answered::Error(refusal.code)
+    }
+
+    /// A command that servers do not know. MySQL counts the messages that are there as its own, too.
+    pub(super) fn answer_unknown_command(&mut self, request: &Request) -> Answered {
+        let earlier = self.belief.own_messages().unwrap_or(0);
+        let answered = self.answer_error_behind(request, &unknown_command());
+        self.belief.past.own_messages = earlier.saturating_add(1);
+        answered
     }
 
     /// A command about a statement that the client has not prepared.
@@ -135,7 +139,7 @@ impl Session {
         self.answer_error_behind(request, &refusal)
     }
 
-    /// A command about a prepared statement fails before it begins. MySQL puts the error behind the messages that are there.
+    /// A command fails before it begins. MySQL puts the error behind the messages that are there.
     pub(super) fn answer_error_behind(&mut self, request: &Request, refusal: &Refusal) -> Answered {
         let before = self.belief.past.warnings.take().filter(|_| !self.belief.is_mariadb());
         let answered = self.answer_error(request, refusal);

@@ -111,7 +111,7 @@ pub(super) async fn log_in(
     let name = ongoing.cluster.shared.name.clone();
     let came = let_in(ongoing, &greeting, &flavour, &login, conversation).await;
     if let Err(SessionEnd::LoginRefused(why)) = &came {
-        shared.login_log.refused(&name, &handle.client(), &login.user, why);
+        shared.login_log.refused(&name, &handle.client(), &login.user, &why.message);
     }
     came
 }
@@ -187,7 +187,7 @@ impl OngoingLogin {
                 };
                 let refusal = Refusal::no_server("server", limit, &why);
                 self.tell(0, &refusal).await;
-                return Err(SessionEnd::LoginRefused(refusal.message));
+                return Err(SessionEnd::LoginRefused(refusal));
             }
         }
     }
@@ -211,7 +211,9 @@ impl OngoingLogin {
             // All clients that know MariaDB know it, and MySQL's own name another.
             _ => Plugin::Native,
         };
-        let scramble = wire::auth::new_scramble().map_err(|error| SessionEnd::LoginRefused(error.to_string()))?;
+        let scramble = wire::auth::new_scramble().map_err(|error| {
+            SessionEnd::LoginRefused(Refusal::own(errno::ER_HANDSHAKE_ERROR, b"08S01", error))
+        })?;
         Ok(Greeting {
             server_version: settings.server_version.as_ref().unwrap_or(&flavour.greeting_version).to_string(),
             connection_id: self.handle.id,

@@ -77,7 +77,7 @@ pub async fn refuse(stream: &mut Stream, finish: Finish, refusal: &Refusal) -> S
     // A client that is gone already has nothing to hear.
     let _ = stream.write_all(&out).await;
     let _ = stream.flush().await;
-    SessionEnd::LoginRefused(refusal.message.clone())
+    SessionEnd::LoginRefused(refusal.clone())
 }
 
 /// Proves who a client is, at login and at COM_CHANGE_USER.

@@ -12,7 +12,7 @@ use wire::{Capabilities, errno};
 use super::Session;
 use super::belief::Belief;
 use super::client::Request;
-use super::local::{Answered, unknown_command};
+use super::local::Answered;
 use super::long_text::{LONG_TEXT_BYTES, PutIn};
 use super::query::{Body, Query, Understood, plain};
 use super::statements::{PrepareLimits, STATEMENTS_MAX};
@@ -123,13 +123,13 @@ impl Session {
 
     /// No command that any server knows.
     fn not_a_command<'r>(&mut self, request: &'r Request) -> Understood<'r> {
-        self.answer_error(request, &unknown_command());
+        self.answer_unknown_command(request);
         Understood::NoCommand
     }
 
     /// A command that this family or version of servers does not know.
     fn not_known<'r>(&mut self, request: &'r Request, command: Command) -> Understood<'r> {
-        let answered = self.answer_error(request, &unknown_command());
+        let answered = self.answer_unknown_command(request);
         Understood::answered(request, command, answered)
     }
 
@@ -423,24 +423,13 @@ fn asks_for_cursor(arguments: &[u8]) -> bool {
 /// knows any more.
 fn administrative(command: Command, arguments: &[u8], mariadb: bool) -> Option<(Rc<Statement>, Expect)> {
     let primary = |why| plain(Kind::Administration, Access::Primary(why));
-    Some(match command {
+    let (statement, expect) = match command {
         Command::InitDb => {
             let mut statement = Statement::clone(&plain(Kind::Use, Access::Primary(Why::SessionChange)));
             statement.effects.push(Effect::Schema(String::from_utf8_lossy(arguments).into_owned()));
-            if !mariadb {
-                // One that fails adds its error to the messages of the statements before.
-                statement.asks = Asks::DIAGNOSTICS;
-            }
             (Rc::new(statement), Expect::Results)
         }
-        Command::FieldList => {
-            let mut statement = Statement::clone(&plain(Kind::Show, Access::Read));
-            if !mariadb {
-                // It adds to the messages of the statements before, at least that it is deprecated.
-                statement.asks = Asks::DIAGNOSTICS;
-            }
-            (Rc::new(statement), Expect::Columns)
-        }
+        Command::FieldList => (plain(Kind::Show, Access::Read), Expect::Columns),
         Command::Statistics => (primary(Why::ServerState), Expect::Text),
         Command::ProcessInfo => {
             let mut statement = Statement::clone(&primary(Why::Administration));
@@ -451,5 +440,18 @@ fn administrative(command: Command, arguments: &[u8], mariadb: bool) -> Option<(
         Command::CreateDb | Command::DropDb => (primary(Why::Definition), Expect::Results),
         Command::BinlogDump | Command::BinlogDumpGtid => (primary(Why::Administration), Expect::Nothing),
         _ => return None,
-    })
+    };
+    if mariadb || !may_add_messages(command) {
+        return Some((statement, expect));
+    }
+    let mut asking = Rc::unwrap_or_clone(statement);
+    asking.asks |= Asks::DIAGNOSTICS;
+    Some((Rc::new(asking), expect))
+}
+
+/// Whether a command may add to the messages of the statements before, with MySQL: its error if it fails, and COM_FIELD_LIST
+/// at least that it is deprecated.
+pub(super) fn may_add_messages(command: Command) -> bool {
+    use Command::{CreateDb, Debug, DropDb, FieldList, InitDb, ProcessInfo, Refresh, RegisterReplica};
+    matches!(command, InitDb | FieldList | ProcessInfo | Refresh | Debug | RegisterReplica | CreateDb | DropDb)
 }

@@ -9,6 +9,7 @@ use crate::pool::NO_MESSAGES;
 use crate::session::belief::Belief;
 use crate::session::query::Query;
 use crate::session::relay::Outcome;
+use crate::session::request::may_add_messages;
 use crate::session::{Doubt, Held, Session};
 use route::{OneUse, Pin};
 
@@ -33,12 +34,15 @@ impl Session {
             self.belief.leave_found_rows(kept);
         }
         let is_mysql = !self.belief.is_mariadb();
-        if is_mysql && query.command == Command::FieldList {
+        let adds = is_mysql && may_add_messages(query.command);
+        if adds && query.command == Command::FieldList && !lacks_schema(outcome) {
             self.learn_added_messages(held, outcome);
-        } else if is_mysql && query.command == Command::InitDb && outcome.error.is_some() {
+        } else if adds && outcome.error.is_some() {
+            // It counts those before as its own; COM_FIELD_LIST has warned ahead of its error.
+            let added = if query.command == Command::FieldList { 2 } else { 1 };
             let earlier = self.belief.past.own_messages;
             self.learn_added_messages(held, outcome);
-            self.belief.past.own_messages = earlier.saturating_add(1);
+            self.belief.past.own_messages = earlier.saturating_add(added);
         } else if outcome.error.is_some() && resignals(query) {
             self.learn_added_messages(held, outcome);
             self.belief.past.error = outcome.error.clone();
@@ -148,7 +152,7 @@ impl Session {
     }
 
     /// MySQL's COM_FIELD_LIST adds a warning, and perhaps an error, to the messages before; only the error counts as its own. RESIGNAL
-    /// adds an error, and so does a COM_INIT_DB of MySQL that fails: with it the messages before count as its own.
+    /// adds an error, and so do other commands of MySQL that run no text and fail: with it the messages before count as their own.
     fn learn_added_messages(&mut self, held: &mut Held, outcome: &Outcome) {
         self.belief.past.own_messages = u16::from(outcome.error.is_some());
         let before = self.belief.past.warnings.take().or_else(|| self.belief.past.warnings_before.take());
@@ -217,6 +221,11 @@ impl Belief {
             }
         }
     }
+}
+
+/// Whether a command failed for want of a schema, before it began.
+fn lacks_schema(outcome: &Outcome) -> bool {
+    outcome.error.as_ref().is_some_and(|error| error.code == errno::ER_NO_DB_ERROR)
 }
 
 /// Whether a statement that failed may have made an AUTO_INCREMENT number before it did.

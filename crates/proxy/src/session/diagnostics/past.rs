@@ -91,6 +91,15 @@ impl Past {
         (self.row_count_is_here, self.found_rows_are_here) = (true, true);
     }
 
+    /// Sqluice has answered a command with this error, which is the only message then.
+    pub(in crate::session) fn refused(&mut self, refusal: &Refusal) {
+        self.error = Some(refusal.clone());
+        (self.signals, self.signal) = (false, None);
+        (self.warnings, self.warning_count, self.own_messages) = (None, 0, 1);
+        self.answered(-1);
+        self.messages = self.messages.wrapping_add(1);
+    }
+
     /// Sqluice has answered a command in the way of a server, which counts so many rows for it.
     pub(in crate::session) fn answered(&mut self, row_count: i64) {
         (self.row_count, self.row_count_is_here) = (row_count, true);

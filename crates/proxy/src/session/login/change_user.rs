@@ -11,7 +11,7 @@ use wire::{Capabilities, errno};
 
 use super::super::Session;
 use super::super::client::Request;
-use super::super::local::{Answered, unknown_command};
+use super::super::local::Answered;
 use super::super::prove::{Prover, refuse};
 use super::identity::identify;
 use crate::error::{Refusal, SessionEnd};
@@ -40,17 +40,18 @@ impl Session {
         let schema = self.belief.state.schema().map(str::to_owned);
         let goes_on = self.belief.is_mariadb();
         let answered = if goes_on && self.who.login.refused_changes >= REFUSED_CHANGES_MAX {
-            self.answer_error(request, &unknown_command())
+            self.answer_unknown_command(request)
         } else {
             match self.become_user(request, &change).await {
                 Err(SessionEnd::LoginRefused(why)) => {
                     let (log, name) = (&self.env.worker.shared.login_log, &self.here.cluster.shared.name);
-                    log.refused(name, &self.env.handle.client(), &change.user, &why);
-                    self.note_change_refused(&change.user, begun, &why);
+                    log.refused(name, &self.env.handle.client(), &change.user, &why.message);
+                    self.note_change_refused(&change.user, begun, &why.message);
                     if !goes_on {
                         return Err(SessionEnd::LoginRefused(why));
                     }
                     self.who.login.refused_changes += 1;
+                    self.belief.past.refused(&why);
                     Answered::Error(errno::ER_ACCESS_DENIED_ERROR)
                 }
                 Err(end) => return Err(end),

@@ -319,7 +319,8 @@ impl Before {
             return;
         }
         self.changes_row_count = !cursor.at(W::Get);
-        self.changes_found_rows |= !cursor.at_any(&LEAVING);
+        let shows_messages = cursor.at(W::Show) && cursor.ahead().at_any(&[W::Errors, W::Warnings]);
+        self.changes_found_rows |= !cursor.at_any(&LEAVING) && !shows_messages;
         // Bodies that are kept, or run more than once.
         if cursor.at_any(&[W::Create, W::Alter, W::Repeat, W::For]) {
             (self.row_count_is_gone, self.found_rows_are_gone) = (true, true);
@@ -328,7 +329,7 @@ impl Before {
 }
 
 /// Verbs that leave FOUND_ROWS() as it is in both families, if no query is inside.
-const LEAVING: [W; 16] = [
+const LEAVING: [W; 17] = [
     W::Begin,
     W::Commit,
     W::Delete,
@@ -341,6 +342,7 @@ const LEAVING: [W; 16] = [
     W::Rollback,
     W::Savepoint,
     W::Set,
+    W::Signal,
     W::Start,
     W::Truncate,
     W::Unlock,

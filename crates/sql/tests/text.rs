@@ -79,6 +79,10 @@ fn only_what_the_last_text_left_is_put_in() {
             "GET DIAGNOSTICS @n = NUMBER; SELECT ROW_COUNT()",
             format!("GET DIAGNOSTICS @n = NUMBER; SELECT {rows} AS `ROW_COUNT()`"),
         ),
+        (
+            "SHOW WARNINGS; SHOW ERRORS LIMIT 1; SELECT FOUND_ROWS()",
+            format!("SHOW WARNINGS; SHOW ERRORS LIMIT 1; SELECT {found} AS `FOUND_ROWS()`"),
+        ),
         ("SELECT FOUND_ROWS(); SELECT FOUND_ROWS()", format!("SELECT {found} AS `FOUND_ROWS()`; SELECT FOUND_ROWS()")),
     ] {
         assert_rewritten(sql, &expected);

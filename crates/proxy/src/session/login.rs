@@ -211,9 +211,8 @@ impl OngoingLogin {
             // All clients that know MariaDB know it, and MySQL's own name another.
             _ => Plugin::Native,
         };
-        let scramble = wire::auth::new_scramble().map_err(|error| {
-            SessionEnd::LoginRefused(Refusal::own(errno::ER_HANDSHAKE_ERROR, b"08S01", error))
-        })?;
+        let scramble = wire::auth::new_scramble()
+            .map_err(|error| SessionEnd::LoginRefused(Refusal::own(errno::ER_HANDSHAKE_ERROR, b"08S01", error)))?;
         Ok(Greeting {
             server_version: settings.server_version.as_ref().unwrap_or(&flavour.greeting_version).to_string(),
             connection_id: self.handle.id,

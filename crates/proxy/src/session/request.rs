@@ -69,24 +69,38 @@ impl Session {
         request: &'r Request,
         statement: Option<Rc<Statement>>,
     ) -> Result<Understood<'r>, SessionEnd> {
-        let Some((&byte, arguments)) = request.payload().split_first() else { return Ok(self.not_a_command(request)) };
-        let Some(command) = Command::from_byte(byte) else { return Ok(self.not_a_command(request)) };
+        let Some((&byte, arguments)) = request.payload().split_first() else {
+            return self.not_a_command(request).await;
+        };
+        let Some(command) = Command::from_byte(byte) else { return self.not_a_command(request).await };
         match command {
             Command::Query => self.understand_query(request, arguments, statement).await,
             Command::StmtPrepare => self.understand_prepare(request, arguments).await,
-            Command::StmtBulkExecute if !self.belief.is_mariadb() => Ok(self.not_known(request, command)),
+            Command::StmtBulkExecute if !self.belief.is_mariadb() => self.not_known(request, command).await,
             Command::StmtBulkExecute if !self.client.capabilities.contains(Capabilities::STMT_BULK) => {
                 let answered = self.answer_error(request, &unsupported_in_protocol());
                 Ok(Understood::answered(request, command, answered))
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
+                if self.here.held.is_some()
+                    && statement_id(arguments).and_then(|id| self.belief.statements.find(id)).is_none()
+                {
+                    self.read_messages_ahead().await?;
+                }
                 let understood = self.understand_statement(request, command, arguments)?;
                 if matches!(&understood, Understood::Query(query) if query.statement.kind == Kind::Kill) {
                     return Ok(Box::pin(self.understand_executed_kill(understood, arguments)).await);
                 }
                 Ok(understood)
             }
-            Command::StmtReset => Ok(self.understand_reset_statement(request, arguments)),
+            Command::StmtReset => {
+                if self.here.held.is_some()
+                    && statement_id(arguments).and_then(|id| self.belief.statements.find(id)).is_none()
+                {
+                    self.read_messages_ahead().await?;
+                }
+                Ok(self.understand_reset_statement(request, arguments))
+            }
             Command::SetOption => Ok(self.set_option(request, arguments)),
             Command::Quit => Err(SessionEnd::ClientLeft),
             // Only the server knows whether the statement that failed has opened a transaction, which the OK says.
@@ -107,7 +121,7 @@ impl Session {
                 Some((statement, expect)) => {
                     Ok(Understood::Query(Query::new(request, command, statement, Body::AsCame, expect)))
                 }
-                None => Ok(self.not_known(request, command)),
+                None => self.not_known(request, command).await,
             },
         }
     }
@@ -122,15 +136,17 @@ impl Session {
     }
 
     /// No command that any server knows.
-    fn not_a_command<'r>(&mut self, request: &'r Request) -> Understood<'r> {
+    async fn not_a_command<'r>(&mut self, request: &'r Request) -> Result<Understood<'r>, SessionEnd> {
+        self.read_messages_ahead().await?;
         self.answer_unknown_command(request);
-        Understood::NoCommand
+        Ok(Understood::NoCommand)
     }
 
     /// A command that this family or version of servers does not know.
-    fn not_known<'r>(&mut self, request: &'r Request, command: Command) -> Understood<'r> {
+    async fn not_known<'r>(&mut self, request: &'r Request, command: Command) -> Result<Understood<'r>, SessionEnd> {
+        self.read_messages_ahead().await?;
         let answered = self.answer_unknown_command(request);
-        Understood::answered(request, command, answered)
+        Ok(Understood::answered(request, command, answered))
     }
 
     /// The meaning of the text, read as the servers would read it in the session's state.

@@ -9,7 +9,7 @@ use wire::exchange::Expect;
 
 use super::learned::{holds_number, may_name_tables};
 use super::one_use::Unsure;
-use crate::error::Refusal;
+use crate::error::{Refusal, SessionEnd};
 use crate::outgoing::Outgoing;
 use crate::outgoing::{Expected, Purpose};
 use crate::pool::Connection;
@@ -162,6 +162,7 @@ impl Session {
         let may_hide = || statement.uses_tables && !self.here.knows_code_of(query);
         statement.asks.contains(Asks::LAST_INSERT_ID)
             || statement.insert_id_unsure
+            || self.belief.facts().null_is_last_id
             // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
             || statement.kind == Kind::PreparedText
             || statement.asks.contains(Asks::STORED_FUNCTIONS)
@@ -174,6 +175,26 @@ impl Session {
     /// The value of [`crate::pool::Origin::messages`] on a connection that has this session's.
     pub(in crate::session) fn messages_mark(&self) -> Option<(u32, u32)> {
         Some((self.env.handle.id, self.belief.past.messages))
+    }
+
+    /// Keeps the messages that only the connection knows which the session keeps, ahead of an error of Sqluice's own that MySQL would
+    /// put behind them.
+    pub(in crate::session) async fn read_messages_ahead(&mut self) -> Result<(), SessionEnd> {
+        let past = &self.belief.past;
+        if self.belief.is_mariadb() || past.warnings.is_some() || !past.has_messages() || self.belief.takes_no_query() {
+            return Ok(());
+        }
+        if !self.here.held.as_ref().is_some_and(|held| self.knows_messages(&held.lease.origin)) {
+            return Ok(());
+        }
+        let Some(mut held) = self.here.held.take() else { return Ok(()) };
+        if !Box::pin(self.keep_warnings(&mut held)).await {
+            self.lose_pinned_state();
+            return Err(SessionEnd::ServerLost("its messages are gone with it".into()));
+        }
+        self.belief.past.is_here();
+        self.here.held = Some(held);
+        Ok(())
     }
 
     /// Keeps the reply to SHOW WARNINGS before the connection goes to another session. Gives whether the connection is

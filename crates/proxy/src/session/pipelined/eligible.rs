@@ -47,6 +47,7 @@ impl Session {
             && statement.transaction.is_none()
             && statement.hint.is_none()
             && !statement.insert_id_unsure
+            && !facts.null_is_last_id
             && query.hides.is_none()
             && query.catalog_was_fresh
             && query.expect == Expect::Results

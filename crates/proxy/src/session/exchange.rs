@@ -76,6 +76,7 @@ impl Session {
             prepare_as,
             keeps_end,
             rows_stay: query.rows_stay,
+            texts: query.texts(),
             warnings,
             outcome,
         };

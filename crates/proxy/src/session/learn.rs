@@ -131,6 +131,7 @@ impl Session {
         }
         if query.runs_text() {
             self.learn_effects(held, query, effects, outcome, succeeded);
+            self.belief.statements.pass_ids(texts_prepared(query, outcome, self.belief.is_mariadb()));
             let ends = query.statement.transaction.is_some();
             if !succeeded || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
                 self.belief.learn_one_use(held, query, outcome);
@@ -358,6 +359,28 @@ impl Who {
     }
 }
 
+/// How many texts a statement has prepared by PREPARE or EXECUTE IMMEDIATE, or tried to: servers number them with the statements of
+/// the protocol. Behind an error in a text of several, nobody says which of them ran.
+#[inline]
+fn texts_prepared(query: &Query<'_>, outcome: &Outcome, mariadb: bool) -> usize {
+    let statement = &query.statement;
+    match statement.parts {
+        0 | 1 if statement.kind != Kind::PreparedText => 0,
+        0 | 1 if mariadb && is_immediate(query) => 1,
+        2.. if outcome.error.is_some() => 0,
+        _ => statement.effects.iter().filter(|effect| matches!(effect, Effect::PrepareText { .. })).count(),
+    }
+}
+
+/// Whether a text is EXECUTE IMMEDIATE.
+fn is_immediate(query: &Query<'_>) -> bool {
+    query.text().is_some_and(|text| {
+        let mut words = text.bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"EXECUTE"))
+            && words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"IMMEDIATE"))
+    })
+}
+
 /// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither
 /// `SELECT … INTO @x`, `@x := …`, GET DIAGNOSTICS nor an OUT argument inside of one (seen with MariaDB 10.11).
 fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
@@ -371,5 +394,8 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let triggers = statement.access == Access::Primary(Why::Writes)
         && went_elsewhere(outcome)
         && outcome.changes.contains(&StateChange::Some);
-    !refused && (calls || triggers || statement.effects.iter().any(is_hidden))
+    // Resolving the text makes the variables that it assigns, and DEALLOCATE PREPARE leaves them.
+    let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if text.as_ref().is_none_or(|text| text.contains('@')));
+    let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
+    !refused && (calls || triggers || resolves || statement.effects.iter().any(is_hidden))
 }

@@ -17,6 +17,7 @@ use wire::exchange::Expect;
 use super::client::Request;
 use super::local::Answered;
 use super::long_text::LongText;
+use super::relay::Texts;
 use super::statements::PreparedText;
 use crate::pool::StatementKey;
 
@@ -182,6 +183,14 @@ pub enum Body {
 }
 
 impl<'r> Query<'r> {
+    /// The client's own text and the one that is sent, if something was put in.
+    pub(super) fn texts(&self) -> Option<Texts<'_>> {
+        match &self.body {
+            Body::Payload(sent) if self.command == Command::Query => Some(Texts { own: self.request.payload(), sent }),
+            _ => None,
+        }
+    }
+
     /// A command without a text.
     pub(super) fn new(
         request: &'r Request,

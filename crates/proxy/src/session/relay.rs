@@ -6,6 +6,7 @@
 mod copied;
 mod outcome;
 mod packets;
+mod quoted;
 mod taps;
 
 use std::collections::VecDeque;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 pub use copied::Copied;
 pub(super) use outcome::changes_of;
 pub use outcome::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold, is_not_in_group};
+pub use quoted::Texts;
 pub use taps::{RowChange, Taps};
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::exchange::{Advance, Event, Packet};
@@ -65,6 +67,8 @@ pub struct Relay<'a> {
     pub keeps_end: bool,
     /// The rows stay in a cursor that the client did not ask for ([`super::query::Query::rows_stay`]).
     pub rows_stay: bool,
+    /// The client's own text and the one that was sent, if something was put in.
+    pub texts: Option<Texts<'a>>,
     /// The outcome so far.
     pub outcome: &'a mut Outcome,
 }

@@ -229,7 +229,9 @@ impl Session {
         }
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
         let asks_gtid = self.belief.asks_last_gtid(asks, text);
-        self.rewritten_where_it_runs(statement, text, asks, self.here.held.is_some(), asks_gtid).await
+        // What goes ahead for FOUND_ROWS() changes ROW_COUNT() on a connection that is kept.
+        let kept = self.here.held.is_some() && !self.belief.gives_found_rows_where_kept(query);
+        self.rewritten_where_it_runs(statement, text, asks, kept, asks_gtid).await
     }
 
     /// [`Session::rewritten`] of a text, or of the query of a CREATE TABLE … SELECT: it runs once, while the definition before

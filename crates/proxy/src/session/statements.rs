@@ -221,6 +221,13 @@ impl ClientStatements {
         }
     }
 
+    /// The server has given so many ids to texts that PREPARE names.
+    pub fn pass_ids(&mut self, texts: usize) {
+        for _ in 0..texts {
+            self.next_id();
+        }
+    }
+
     /// The id that [`ClientStatements::next_id`] gave last.
     pub fn last_id(&self) -> u32 {
         self.last_id

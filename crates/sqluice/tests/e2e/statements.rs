@@ -6,7 +6,7 @@ use lab::{Family, Replication, ReplicationOptions};
 use net::query::{Client, Parameter};
 use wire::command::Command;
 
-use crate::support::{Front, SOON, all, blocking, calm, client_program, error, run, until, value};
+use crate::support::{Front, SOON, all, blocking, calm, client_program, error, families, run, until, value};
 
 /// A database of a test's own on all servers, and the program in front of them.
 pub async fn start(family: Family, database: &str, sql: &str) -> (Front, &'static Replication) {
@@ -54,6 +54,26 @@ async fn definitions_do_not_stay_prepared_behind_their_execution() {
     client.execute(&read, &[]).await.unwrap();
     assert_eq!(value(&mut client, "SELECT 7").await, "7");
     assert_eq!(prepared(), 1, "reads stay prepared");
+}
+
+/// The expected ids are those of the servers themselves.
+#[tokio::test]
+async fn texts_prepared_by_name_take_ids_as_on_servers() {
+    for family in families() {
+        let servers = crate::parity::lone(family).await;
+        let front = Front::start(servers, |setup| setup.proxy = "workers = 1".into()).await;
+        let mut client = front.client().await;
+        assert_eq!(client.prepare("SELECT 1").await.unwrap().id, 1, "{family:?}");
+        all(&mut client, "PREPARE p FROM 'SELECT 1'").await;
+        error(&mut client, "PREPARE p FROM 'SELEC'").await;
+        all(&mut client, "DO 1; PREPARE p FROM 'SELECT 2'").await;
+        let immediate = family == Family::MariaDb;
+        if immediate {
+            all(&mut client, "EXECUTE IMMEDIATE 'SELECT 1'").await;
+        }
+        let expected = 5 + u32::from(immediate);
+        assert_eq!(client.prepare("SELECT 1").await.unwrap().id, expected, "{family:?}");
+    }
 }
 
 #[tokio::test]

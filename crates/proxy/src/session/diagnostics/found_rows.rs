@@ -177,6 +177,14 @@ impl Belief {
         }
     }
 
+    /// Whether the connection that the session keeps gets the count ahead of the statement.
+    pub(in crate::session) fn gives_found_rows_where_kept(&self, query: &Query<'_>) -> bool {
+        self.past.found_rows_are_here
+            && !self.past.found_rows_unsure
+            && !self.takes_no_query()
+            && self.may_leave_found_rows(query)
+    }
+
     #[cold]
     fn put_found_rows(&mut self, connection: &Connection, out: &mut Outgoing) {
         let is_here = self.past.found_rows_are_here || self.pins.is_empty() && !self.past.is_of(&connection.origin);

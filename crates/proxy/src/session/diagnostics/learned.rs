@@ -140,6 +140,7 @@ impl Session {
         let earlier = self.belief.is_mariadb() && !new && outcome.warned_before;
         self.forget_messages(held);
         self.belief.past.error = outcome.error.clone();
+        self.belief.past.of_server = outcome.of_server.as_deref().map(Into::into);
         self.belief.past.warning_count = outcome.warnings;
         self.belief.past.signals = (new || earlier) && messages::may_signal(statement, query.request, outcome);
         if self.belief.past.signals {

@@ -53,6 +53,8 @@ pub(in crate::session) struct Past {
     /// The session has asked for it before.
     pub asks_found_rows: bool,
     pub error: Option<Refusal>,
+    /// The server's own message of that error, where the client got another one.
+    pub of_server: Option<Box<str>>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
     pub warnings: Option<Vec<u8>>,
     /// `character_set_results` as that reply was made.
@@ -214,6 +216,12 @@ impl Session {
                 let capabilities = connection.origin.capabilities;
                 let before = self.belief.past.warnings_before.take();
                 let shown = reply.map(|reply| without_state(reply, capabilities));
+                let shown = match (self.belief.past.of_server.take(), &self.belief.past.error) {
+                    (Some(server), Some(error)) => {
+                        shown.and_then(|shown| super::read_back::with_message(&shown, &server, &error.message))
+                    }
+                    _ => shown,
+                };
                 self.belief.past.warnings = shown.and_then(|shown| with_added(before, shown, capabilities));
                 self.belief.past.warnings_charset = self.belief.results_charset().map(Into::into);
                 let kept = self.belief.past.warnings.as_deref();

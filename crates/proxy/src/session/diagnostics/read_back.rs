@@ -347,6 +347,28 @@ pub(in crate::session) fn with_row(mut reply: Vec<u8>, values: &[&[u8]]) -> Opti
     Some(reply)
 }
 
+/// A reply to SHOW WARNINGS in which one message has taken the place of another; `None` when it is no whole reply.
+pub(in crate::session) fn with_message(reply: &[u8], before: &str, message: &str) -> Option<Vec<u8>> {
+    let (mut rest, mut out) = (reply, Vec::with_capacity(reply.len()));
+    while let First::Whole { payload, taken, .. } = packet::first(rest, usize::MAX) {
+        let sequence = Header::read(rest)?.sequence;
+        rest = &rest[taken..];
+        let mut reader = Reader::new(payload);
+        let values = [(); super::messages::COLUMNS].map(|()| reader.text_value("message").ok().flatten());
+        match values {
+            [Some(level), Some(code), Some(text)] if text == before.as_bytes() => {
+                let mut row = Vec::new();
+                [level, code, message.as_bytes()].iter().for_each(|value| row.put_lenenc_bytes(value));
+                packet::append(&mut out, sequence, &row);
+            }
+            _ => {
+                packet::append(&mut out, sequence, payload);
+            }
+        }
+    }
+    rest.is_empty().then_some(out)
+}
+
 /// A column's type, and whether it is unsigned; `None` for a variable that was never set.
 fn column_kind(payload: &[u8], capabilities: Capabilities) -> Result<Option<(u8, bool)>, Malformed> {
     const UNSIGNED: u16 = 1 << 5;

@@ -82,6 +82,7 @@ impl Session {
             prepare_as: 0,
             keeps_end: false,
             rows_stay: false,
+            texts: None,
             warnings: None,
             outcome,
         };

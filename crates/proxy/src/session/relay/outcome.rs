@@ -27,6 +27,8 @@ const GROUP_MOVES: u16 = errno::ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS
 pub struct Outcome {
     /// The error that ended it.
     pub error: Option<Refusal>,
+    /// The server's own message where the client got another one.
+    pub of_server: Option<String>,
     /// How many replies have come, of one statement of a text each.
     pub replies: usize,
     /// The last status flags; behind an error those of the part before it.

@@ -50,8 +50,7 @@ impl Relay<'_> {
                 if untouched && self.pending.len() == 1 && self.withhold.applies(&error) && end == bytes.len() {
                     return Err(RelayError::Withheld(refusal));
                 }
-                self.outcome.error = Some(refusal);
-                false
+                self.requote(packet.sequence, refusal, run, bytes)
             }
             Event::Prepared(prepared) => {
                 self.outcome.prepared = Some(prepared);
@@ -80,6 +79,24 @@ impl Relay<'_> {
         }
         self.outcome.delivered = true;
         Ok(())
+    }
+
+    /// Notes an error that ends the reply; gives whether the client gets another message in its place, which is put then.
+    fn requote(&mut self, sequence: u8, mut refusal: Refusal, run: &mut Span, bytes: &[u8]) -> bool {
+        let own = match self.texts {
+            Some(texts) if refusal.code == errno::ER_PARSE_ERROR => {
+                texts.requoted(&refusal.message, self.connection.origin.mariadb)
+            }
+            _ => None,
+        };
+        let is_requoted = own.is_some();
+        if let Some(own) = own {
+            self.put_run(run, bytes);
+            self.outcome.of_server = Some(std::mem::replace(&mut refusal.message, own));
+            self.client.put_error(sequence, &refusal);
+        }
+        self.outcome.error = Some(refusal);
+        is_requoted
     }
 
     /// An OK packet, at the end of `rows` if there were any; gives whether the client gets another one in its place, which is put then.

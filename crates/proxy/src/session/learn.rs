@@ -395,7 +395,8 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
         && went_elsewhere(outcome)
         && outcome.changes.contains(&StateChange::Some);
     // Resolving the text makes the variables that it assigns, and DEALLOCATE PREPARE leaves them.
-    let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if text.as_ref().is_none_or(|text| text.contains('@')));
+    let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
+    let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
     !refused && (calls || triggers || resolves || statement.effects.iter().any(is_hidden))
 }

@@ -229,7 +229,7 @@ impl Session {
         }
         let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
         let asks_gtid = self.belief.asks_last_gtid(asks, text);
-        // What goes ahead for FOUND_ROWS() changes ROW_COUNT() on a connection that is kept.
+        // A query that goes ahead for FOUND_ROWS() changes ROW_COUNT() on a connection that is kept.
         let kept = self.here.held.is_some() && !self.belief.gives_found_rows_where_kept(query);
         self.rewritten_where_it_runs(statement, text, asks, kept, asks_gtid).await
     }

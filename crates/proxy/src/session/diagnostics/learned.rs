@@ -40,9 +40,11 @@ impl Session {
         } else if adds && outcome.error.is_some() {
             // It counts those before as its own; COM_FIELD_LIST has warned ahead of its error.
             let added = if query.command == Command::FieldList { 2 } else { 1 };
-            let earlier = self.belief.past.own_messages;
+            let past = &self.belief.past;
+            let (earlier, is_alone) = (past.own_messages, added == 1 && past.surely_has_no_messages());
             self.learn_added_messages(held, outcome);
             self.belief.past.own_messages = earlier.saturating_add(added);
+            self.belief.past.error = outcome.error.clone().filter(|_| is_alone);
         } else if outcome.error.is_some() && resignals(query) {
             self.learn_added_messages(held, outcome);
             self.belief.past.error = outcome.error.clone();

@@ -179,8 +179,8 @@ impl Session {
         Some((self.env.handle.id, self.belief.past.messages))
     }
 
-    /// Keeps the messages that only the connection knows which the session keeps, ahead of an error of Sqluice's own that MySQL would
-    /// put behind them.
+    /// Keeps the messages that only the connection of a pinned session knows, ahead of an error of Sqluice's own that MySQL
+    /// would put behind them.
     pub(in crate::session) async fn read_messages_ahead(&mut self) -> Result<(), SessionEnd> {
         let past = &self.belief.past;
         if self.belief.is_mariadb() || past.warnings.is_some() || !past.has_messages() || self.belief.takes_no_query() {

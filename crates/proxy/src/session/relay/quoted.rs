@@ -2,7 +2,7 @@
 
 /// Most bytes that servers quote.
 const QUOTED_MAX: usize = 80;
-/// What MariaDB ends a quote with that is cut.
+/// The end of a quote that MariaDB has cut.
 const CUT: &[u8] = b"...";
 
 /// A text as the client sent it, and as the server got it.
@@ -15,8 +15,8 @@ pub struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// The message of a syntax error, `… near 'quote' at line 1`, with the quote out of the client's own text. `None` where it is the same,
-    /// or where something was put in ahead of it, too.
+    /// The message of a syntax error, `… near 'quote' at line 1`, with the quote out of the client's own text. `None` where
+    /// it is the same, or where something was put in ahead of it, too.
     pub(super) fn requoted(&self, message: &str, mariadb: bool) -> Option<String> {
         let (start, end) = (message.find('\'')? + 1, message.rfind('\'')?);
         let quote = message.as_bytes().get(start..end)?;
@@ -64,12 +64,11 @@ mod tests {
     #[test]
     fn the_clients_text_is_quoted() {
         let texts = Texts { own: OWN, sent: SENT };
-        let got = message("SELEC 2; SELECT CAST(7 AS UNSIGNED), 'a text that is longer than what servers quo");
-        let own = message("SELEC 2; SELECT CONNECTION_ID(), 'a text that is longer than what servers quote'");
+        let quote = |text: &[u8], bytes: usize| String::from_utf8(text[10..10 + bytes].to_vec()).unwrap();
+        let (got, own) = (message(&quote(SENT, 80)), message(&quote(OWN, 80)));
         assert_eq!(texts.requoted(&got, false), Some(own));
-        let got = message("SELEC 2; SELECT CAST(7 AS UNSIGNED), 'a text that is longer than what servers...");
-        let own = message("SELEC 2; SELECT CONNECTION_ID(), 'a text that is longer than what servers quo...");
-        assert_eq!(texts.requoted(&got, true), Some(own));
+        let cut = |text| message(&format!("{}...", quote(text, 77)));
+        assert_eq!(texts.requoted(&cut(SENT), true), Some(cut(OWN)));
         let short = Texts { own: b"SELEC; SELECT ROW_COUNT() ;", sent: b"SELEC; SELECT 000 ;" };
         assert_eq!(short.requoted(&message("SELEC; SELECT 000"), true), Some(message("SELEC; SELECT ROW_COUNT()")));
     }

@@ -173,6 +173,8 @@ pub const ER_GTID_POSITION_NOT_FOUND_IN_BINLOG2: u16 = 1955;
 pub const ER_STATEMENT_TIMEOUT: u16 = 1969;
 /// The statement took longer than `max_execution_time`. MySQL only; [`ER_STATEMENT_TIMEOUT`] is MariaDB's.
 pub const ER_QUERY_TIMEOUT: u16 = 3024;
+/// The server takes administrators only, and has ended all other sessions. MySQL only.
+pub const ER_SERVER_OFFLINE_MODE: u16 = 3032;
 /// The account is locked. MySQL; MariaDB has the same name for [another code](ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB).
 pub const ER_ACCOUNT_HAS_BEEN_LOCKED: u16 = 3118;
 /// The server takes TLS or local sockets only. MySQL only.

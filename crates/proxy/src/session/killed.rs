@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use facts::view::ServerId;
 use net::client::Cause;
+use net::query::{Client, Limits};
+use wire::handshake::ServerError;
 use wire::{Capabilities, errno};
 
 use super::Session;
@@ -14,15 +16,17 @@ use super::attempts::Attempts;
 use super::cluster_session::{ClusterSession, Held};
 use super::environment::Environment;
 use super::query::Query;
-use super::relay::Outcome;
+use super::relay::{NOT_IN_GROUP, Outcome};
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::ConnectionEnd;
 use crate::shared::login_as;
 
 /// How long a statement has run, at least, that somebody has killed.
 const KILLED_AFTER: Duration = Duration::from_millis(50);
-/// How long a server that has ended a connection may take for a login, before it counts as gone.
+/// How long a server that has ended a connection may take for a login and an answer, before it counts as gone.
 const LOGIN_WAIT: Duration = Duration::from_secs(1);
+/// An answer to the simplest query is shorter.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// How long the other connections to such a server are given to end as well.
 const OTHERS_WAIT: Duration = Duration::from_millis(20);
 
@@ -59,14 +63,14 @@ impl Session {
         self.refuse_query(query, attempts, &Refusal::interrupted()).await
     }
 
-    /// Whether somebody has killed the statement: its server lives, takes logins as ever, and has left the other connections alone.
+    /// Whether somebody has killed the statement: its server lives, serves its user as ever, and has left the other connections alone.
     /// Such a statement is not run again. A server that is gone refuses the login at once.
     pub(super) async fn was_killed(&self, server: ServerId, outcome: &Outcome, at: Instant) -> bool {
         // A connection that ended while it was idle may have taken the statement without a look at it.
         if outcome.end != ConnectionEnd::Closed || at.elapsed() < KILLED_AFTER || !self.here.serves_on(server, at) {
             return false;
         }
-        if !self.takes_logins(server).await {
+        if !self.serves_user(server).await {
             return false;
         }
         // Failover tools end all connections, one after the other.
@@ -74,7 +78,9 @@ impl Session {
         self.here.serves_on(server, at) && !self.here.cluster.pools.has_lost_idle(server)
     }
 
-    async fn takes_logins(&self, server: ServerId) -> bool {
+    /// Whether the server lives and lets this user work. Some servers end all sessions and live on: MySQL that goes offline, members
+    /// that leave their Galera group or refuse its statements. No one has killed the statement then.
+    async fn serves_user(&self, server: ServerId) -> bool {
         let view = self.here.cluster.view();
         let Some(known) = view.server(server) else { return false };
         let target = self.here.cluster.shared.target(known, LOGIN_WAIT, self.who.identity.key.client);
@@ -85,13 +91,25 @@ impl Session {
             capabilities,
             self.who.identity.collation,
         );
-        match tokio::time::timeout(LOGIN_WAIT, net::client::connect(&target, login)).await {
-            Ok(Ok(_)) => true,
-            // It refuses this login, and lives.
-            Ok(Err(error)) => matches!(error.cause, Cause::Server(said) if said.code != errno::ER_SERVER_SHUTDOWN),
-            Err(_) => false,
-        }
+        let limits = Limits { reply_bytes_max: ANSWER_BYTES_MAX, timeout: LOGIN_WAIT };
+        let asked = async {
+            match Client::connect(&target, login, limits).await {
+                // A member of a group that refuses statements takes logins.
+                Ok(mut client) => match client.query("SELECT 1").await {
+                    Err(error) => error.server_error().is_some_and(lives),
+                    Ok(_) => true,
+                },
+                // It refuses this login, and lives.
+                Err(error) => matches!(error.cause, Cause::Server(said) if lives(&said)),
+            }
+        };
+        tokio::time::timeout(LOGIN_WAIT, asked).await.unwrap_or(false)
     }
+}
+
+/// Whether a server that says so serves other sessions.
+fn lives(said: &ServerError) -> bool {
+    !matches!(said.code, errno::ER_SERVER_SHUTDOWN | errno::ER_SERVER_OFFLINE_MODE | NOT_IN_GROUP)
 }
 
 impl ClusterSession {

@@ -4,6 +4,7 @@ mod console;
 mod etcd;
 mod events;
 mod follow;
+mod long_reads;
 mod pipelines;
 mod two_phases;
 mod warm;

@@ -12,6 +12,7 @@ use net::query::{Client, Limits, QueryError};
 use tokio::task::JoinHandle;
 
 use crate::support::load::{Clients, Load, ROWS, TABLES, WRITERS, report};
+use crate::support::long_reads::LongReads;
 use crate::support::{Front, Setup, all, app, blocking, until, value};
 
 /// A lost member is given up after two seconds, not after five; after one a busy machine throws out those that live.
@@ -189,6 +190,27 @@ async fn members_that_leave_refuse_or_fall_behind_cost_nothing() {
     assert_eq!((&load.errors[..], &load.stale[..], load.in_doubt), (&[][..], &[][..], 0));
     assert!(load.longest < ADDED_MAX, "{:?}", load.longest);
     group.has_all(third - 1, &load).await;
+}
+
+/// A member that is told so ends all sessions, refuses the statements of clients, and lives.
+#[tokio::test]
+async fn long_reads_go_on_elsewhere_when_their_member_ends_all_sessions() {
+    let group = Group::start("").await;
+    let reads = LongReads::start(&group.front).await;
+    reads.more(100).await;
+    for index in [2, 1, 0] {
+        group.on(index, |server| server.sql("SET GLOBAL wsrep_reject_queries = ALL_KILL").unwrap()).await;
+        reads.more(100).await;
+        group.with(move |servers| servers.set_reject_queries(index, false).unwrap()).await;
+        group.front.knows(3).await;
+        reads.more(100).await;
+    }
+    // One leaves the group in good order.
+    group.on(2, |server| server.stop().unwrap()).await;
+    reads.more(100).await;
+    let (count, errors) = reads.end().await;
+    eprintln!("{count} long reads, {} errors", errors.len());
+    assert_eq!(errors, [""; 0]);
 }
 
 /// Five times: the writer shuts down in good order; it comes back by way of a donor and stays a reader. Neither costs more

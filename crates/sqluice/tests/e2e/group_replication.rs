@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::failover::command;
 use crate::support::load::{Clients, Load, ROWS, TABLES, WRITERS, report};
+use crate::support::long_reads::LongReads;
 use crate::support::{Front, Metrics, app, blocking, has_mysql, until};
 
 /// The time that Sqluice may add to the standstill of the group on a busy machine: it reads the new primary's binary
@@ -239,6 +240,33 @@ async fn the_group_moves_its_primary_when_it_is_asked_to() {
     report("three switchovers", &load, None);
     assert_eq!((&load.errors[..], &load.stale[..], load.in_doubt), (&[][..], &[][..], 0));
     group.have_all(&load).await;
+}
+
+#[tokio::test]
+async fn long_reads_live_through_changes_of_the_group() {
+    if !has_mysql() {
+        return;
+    }
+    let group = Group::start(false).await;
+    let reads = LongReads::start(&group.front).await;
+    reads.more(100).await;
+    for number in [2, 3] {
+        command(&group.front, &["switchover", "--to", &format!("db{number}")]).await.output();
+        until("the primary to move", async || group.primary().await.filter(|primary| *primary == number)).await;
+        reads.more(100).await;
+    }
+    // A member leaves the group and lives.
+    group.on(0, |server| server.sql("STOP GROUP_REPLICATION").unwrap()).await;
+    reads.more(100).await;
+    group.on(0, |server| server.sql("START GROUP_REPLICATION").unwrap()).await;
+    group.is_whole().await;
+    // The primary dies.
+    group.on(2, Server::kill9).await;
+    group.primary_other_than(3).await;
+    reads.more(100).await;
+    let (count, errors) = reads.end().await;
+    eprintln!("{count} long reads, {} errors", errors.len());
+    assert_eq!(errors, [""; 0]);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod authority;
 pub mod cache;
 mod front;
 pub mod load;
+pub mod long_reads;
 mod scrape;
 mod servers;
 mod tools;

@@ -1,0 +1,102 @@
+//! Reads of a tenth of a second and longer go on while the primary changes and servers are taken out.
+
+use std::time::Duration;
+
+use lab::{Family, Server};
+
+use super::{Cluster, command, status};
+use crate::support::long_reads::LongReads;
+use crate::support::{Front, has_mysql, until};
+
+/// Reads between two events: every client has read.
+const READS: u64 = 100;
+
+async fn without_errors(what: &str, reads: LongReads) {
+    let (count, errors) = reads.end().await;
+    eprintln!("{what}: {count} long reads, {} errors", errors.len());
+    assert_eq!(errors, [""; 0], "{what}");
+}
+
+/// Replicas of MySQL refuse the writes of most users only, as many operators have it.
+async fn loosen(cluster: &Cluster, family: Family) {
+    for index in [1, 2] {
+        if family == Family::MySql {
+            cluster
+                .on(index, |server| server.sql("SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 1").unwrap())
+                .await;
+        }
+    }
+}
+
+async fn another_primary(front: &Front, old: &str) {
+    until("another primary", async || {
+        let page = status(front).await;
+        (page["primary"].is_string() && page["primary"] != old).then_some(())
+    })
+    .await;
+}
+
+async fn check(family: Family, pipelines: &str) {
+    let cluster = Cluster::start(family).await;
+    loosen(&cluster, family).await;
+    let front = cluster.front_changed("", |setup| setup.listener = format!("pipelines = \"{pipelines}\"")).await;
+
+    let reads = LongReads::start(&front).await;
+    reads.more(READS).await;
+    for to in ["db2", "db1"] {
+        let reported = command(&front, &["switchover", "--to", to]).await.output();
+        assert!(reported.contains(&format!("primary is {to}")), "{reported}");
+        reads.more(READS).await;
+        front.knows(2).await;
+    }
+    without_errors("two switchovers", reads).await;
+
+    let reads = LongReads::start(&front).await;
+    for (what, server) in [("drain", "db2"), ("maintenance", "db3")] {
+        let reported = command(&front, &["server", what, server, "--wait"]).await.output();
+        assert!(reported.contains("no session uses it"), "{reported}");
+        reads.more(READS).await;
+        command(&front, &["server", "resume", server]).await.output();
+        front.knows(2).await;
+    }
+    without_errors("drain and maintenance", reads).await;
+
+    let reads = LongReads::start(&front).await;
+    reads.more(READS).await;
+    cluster.on(0, Server::kill9).await;
+    another_primary(&front, "db1").await;
+    reads.more(READS).await;
+    without_errors("kill -9 of the primary", reads).await;
+}
+
+#[tokio::test]
+async fn long_reads_live_through_changes_of_the_primary() {
+    check(Family::MariaDb, "on").await;
+}
+
+#[tokio::test]
+async fn long_reads_live_through_changes_of_the_primary_mysql() {
+    if has_mysql() {
+        check(Family::MySql, "always").await;
+    }
+}
+
+/// A server in offline mode ends all sessions but those of administrators, and lives.
+#[tokio::test]
+async fn long_reads_go_on_elsewhere_when_their_server_goes_offline() {
+    if !has_mysql() {
+        return;
+    }
+    let cluster = Cluster::start(Family::MySql).await;
+    let front = cluster.front().await;
+    let reads = LongReads::start(&front).await;
+    reads.more(READS).await;
+    for index in [1, 2, 1] {
+        cluster.on(index, |server| server.sql("SET GLOBAL offline_mode = ON").unwrap()).await;
+        reads.more(READS).await;
+        cluster.on(index, |server| server.sql("SET GLOBAL offline_mode = OFF").unwrap()).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        reads.more(READS).await;
+    }
+    without_errors("offline mode", reads).await;
+}

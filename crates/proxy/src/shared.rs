@@ -27,7 +27,7 @@ pub use cluster_writes::{ClusterWrites, Moment, Write};
 pub use file_shares::FileShares;
 pub use logins::{AccountChange, Logins};
 pub use mail::{AskConfirmed, AskDigests, Digests, Mail, Mailboxes, ReliefOrder};
-pub use short::{Short, ShortOf};
+pub use short::{Short, ShortOf, is_of_an_hour};
 pub use warming::{ClientKind, Warming};
 
 use crate::addresses::Addresses;

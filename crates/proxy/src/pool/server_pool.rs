@@ -45,7 +45,18 @@ impl ServerPool {
         if self.has_waiters() {
             return None;
         }
-        let mut idle = self.idle.borrow_mut();
+        let place = self.find_idle(key, login, state, in_any_schema)?;
+        self.stats.idle.add(-1);
+        Some(self.idle.borrow_mut().remove(place))
+    }
+
+    /// Whether [`ServerPool::take_idle`] would give one.
+    pub(super) fn has_idle(&self, key: &Key, login: u64, state: &StateMap, in_any_schema: bool) -> bool {
+        !self.has_waiters() && self.find_idle(key, login, state, in_any_schema).is_some()
+    }
+
+    fn find_idle(&self, key: &Key, login: u64, state: &StateMap, in_any_schema: bool) -> Option<usize> {
+        let idle = self.idle.borrow();
         let (mut fallback, mut outdated) = (None, None);
         for (index, connection) in idle.iter().enumerate().rev().take(LOOKED_AT_MAX) {
             if *connection.origin.key != *key {
@@ -64,9 +75,7 @@ impl ServerPool {
             }
             fallback.get_or_insert(index);
         }
-        let connection = idle.remove(fallback.or(outdated)?);
-        self.stats.idle.add(-1);
-        Some(connection)
+        fallback.or(outdated)
     }
 
     /// Closes the connection that was idle longest; its permit is the caller's now.

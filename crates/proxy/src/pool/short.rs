@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use facts::view::ServerId;
 
-use super::{Connection, Pools, ServerPool};
+use super::{Connection, Key, Pools, ServerPool};
 use crate::shared::{Mail, ShortOf};
+use route::state::StateMap;
 
 /// A place among those that wait; given up when it is dropped.
 pub struct ShortTicket {
@@ -40,6 +41,11 @@ impl Pools {
     /// Ends when a connection has come free that somebody at this worker waits for so.
     pub async fn freed(&self) {
         self.freed.notified().await;
+    }
+
+    /// Whether an idle connection to this server would serve a session as [`Pools::take_idle`] has it.
+    pub fn has_idle(&self, server: ServerId, key: &Key, login: u64, state: &StateMap, in_any_schema: bool) -> bool {
+        self.find(server).is_some_and(|pool| pool.has_idle(key, login, state, in_any_schema))
     }
 
     /// Closes an idle connection that would make room, and that its session could not use. Gives whether there was one.

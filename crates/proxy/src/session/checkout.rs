@@ -17,7 +17,7 @@ use super::{Held, Session};
 use crate::error::Refusal;
 use crate::pool::{Lease, LeaseError, Shares, UserLease, UserLeaseError, Waits};
 use crate::sessions::WaitsFor;
-use crate::shared::ShortOf;
+use crate::shared::{ShortOf, is_of_an_hour};
 use route::{Pin, Preferences, Reason, Route, SharedWrites, Target, select};
 
 /// A read that waits for a replica looks at the reported positions at this pace.
@@ -268,7 +268,7 @@ impl Session {
                         | errno::ER_MUST_CHANGE_PASSWORD_LOGIN
                         | errno::ER_ACCOUNT_HAS_BEEN_LOCKED
                         | errno::ER_ACCOUNT_HAS_BEEN_LOCKED_MARIADB
-                );
+                ) || is_of_an_hour(said);
                 // A replica may not have heard of the schema, the account or its rights yet: the primary has the last word.
                 let other = self.here.cluster.view().primary.is_some_and(|primary| primary != server);
                 if is_final && !(other && *target == Target::Reader) {
@@ -282,7 +282,7 @@ impl Session {
                 // Too many connections and the like: the server lives, but has no place for us. If no place comes free in time,
                 // the client gets the server's own error.
                 let worker = self.here.cluster.pools.worker();
-                if let Some(short) = ShortOf::new(worker, server, &self.who.identity.user, said.code) {
+                if let Some(short) = ShortOf::new(worker, server, &self.who.identity.user, said) {
                     attempts.short_of.push(short);
                     let words = Refusal::of_server(said.code, said.sqlstate.as_deref(), &said.message);
                     attempts.refusal.get_or_insert(words);

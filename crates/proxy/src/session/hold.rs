@@ -7,7 +7,6 @@ use facts::view::View;
 
 use super::Session;
 use super::attempts::Attempts;
-use super::cluster_session::ClusterSession;
 use crate::error::Refusal;
 use crate::sessions::WaitsFor;
 use crate::shared::ShortOf;
@@ -18,7 +17,8 @@ use route::{Route, Target};
 const RETRY_PACE: Duration = Duration::from_millis(100);
 /// The same in a Galera group, while there is a writer.
 const GROUP_PACE: Duration = Duration::from_millis(10);
-/// How long a server is given to notice that a connection was closed to make room.
+/// How long a server is given to notice that a connection was closed to make room. A session that may take an idle one waits no longer,
+/// either.
 const ROOM_PACE: Duration = Duration::from_millis(2);
 /// Bytes of all statements that wait on one worker.
 pub const HELD_BYTES_MAX: usize = 64 << 20;
@@ -55,11 +55,36 @@ impl Session {
             let _ = tokio::time::timeout(pace, changed).await;
         } else {
             let short_of = std::mem::take(&mut attempts.short_of);
-            Box::pin(self.here.wait_short(&short_of, pace, changed)).await;
+            Box::pin(self.wait_short(&short_of, attempts.in_any_schema, pace, changed)).await;
         }
         // Another view, or some time: who failed before may be good again.
         attempts.forgive();
         Ok(())
+    }
+
+    /// Waits until a connection has come free, at any worker, that a server has refused to open.
+    async fn wait_short(
+        &self,
+        short_of: &[ShortOf],
+        in_any_schema: bool,
+        pace: Duration,
+        changed: impl Future<Output = ()>,
+    ) {
+        let (pools, identity) = (&self.here.cluster.pools, &self.who.identity);
+        let _places: Vec<_> = short_of.iter().map(|short| pools.wait_short(short)).collect();
+        let has_room = short_of.iter().any(|short| {
+            // One may have come free while the server was asked. Others are of no use to this session.
+            pools.has_idle(short.server, &identity.key, identity.login, &self.belief.state, in_any_schema)
+                || pools.make_room(short)
+        });
+        let pace = if has_room { pace.min(ROOM_PACE) } else { pace };
+        let woken = async {
+            tokio::select! {
+                () = changed => {}
+                () = pools.freed() => {}
+            }
+        };
+        let _ = tokio::time::timeout(pace, woken).await;
     }
 
     fn may_wait(
@@ -97,24 +122,6 @@ impl Session {
             Target::Primary | Target::Pinned => "primary".to_owned(),
         };
         Err(Refusal::no_server(&format!("{needs} of cluster '{}'", view.cluster), waited, &why))
-    }
-}
-
-impl ClusterSession {
-    /// Waits until a connection has come free, at any worker, that a server has refused to open.
-    async fn wait_short(&self, short_of: &[ShortOf], pace: Duration, changed: impl Future<Output = ()>) {
-        let pools = &self.cluster.pools;
-        let _places: Vec<_> = short_of.iter().map(|short| pools.wait_short(short)).collect();
-        // An idle connection here is one that this session could not use.
-        let has_room = short_of.iter().any(|short| pools.make_room(short));
-        let pace = if has_room { pace.min(ROOM_PACE) } else { pace };
-        let woken = async {
-            tokio::select! {
-                () = changed => {}
-                () = pools.freed() => {}
-            }
-        };
-        let _ = tokio::time::timeout(pace, woken).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use facts::view::ServerId;
 use wire::errno;
+use wire::handshake::ServerError;
 
 /// The statements of a cluster that wait so, over all workers.
 #[derive(Debug, Default)]
@@ -26,9 +27,10 @@ pub struct ShortOf {
 
 impl ShortOf {
     /// `None` when this error is no such refusal.
-    pub fn new(worker: usize, server: ServerId, user: &Arc<str>, code: u16) -> Option<ShortOf> {
-        match code {
+    pub fn new(worker: usize, server: ServerId, user: &Arc<str>, said: &ServerError) -> Option<ShortOf> {
+        match said.code {
             errno::ER_CON_COUNT_ERROR => Some(ShortOf { worker, server, user: None }),
+            errno::ER_USER_LIMIT_REACHED if is_of_an_hour(said) => None,
             errno::ER_TOO_MANY_USER_CONNECTIONS | errno::ER_USER_LIMIT_REACHED => {
                 Some(ShortOf { worker, server, user: Some(user.clone()) })
             }
@@ -40,6 +42,12 @@ impl ShortOf {
     pub fn is_helped_by(&self, server: ServerId, user: &str) -> bool {
         self.server == server && self.user.as_deref().is_none_or(|own| own == user)
     }
+}
+
+/// Whether a user has had as many logins as its account allows in an hour: no connection that comes free helps, and one that is closed
+/// cannot be opened again. Servers name the limit in any language of theirs.
+pub fn is_of_an_hour(said: &ServerError) -> bool {
+    said.code == errno::ER_USER_LIMIT_REACHED && said.message.contains("_per_hour")
 }
 
 impl Short {
@@ -69,9 +77,12 @@ mod tests {
     #[test]
     fn a_connection_of_the_same_user_helps_or_any_where_the_server_has_too_many() {
         let (short, app) = (Short::default(), Arc::from("app"));
-        assert!(!short.is_waited() && ShortOf::new(0, ServerId(1), &app, 1045).is_none());
-        let of_user = ShortOf::new(0, ServerId(1), &app, 1226).unwrap();
-        let of_any = ShortOf::new(1, ServerId(1), &app, 1040).unwrap();
+        let said = |code, message: &str| ServerError { code, sqlstate: None, message: message.into() };
+        let exceeded = |what| said(1226, &format!("User 'app' has exceeded the '{what}' resource (current value: 4)"));
+        assert!(!short.is_waited() && ShortOf::new(0, ServerId(1), &app, &said(1045, "")).is_none());
+        assert_eq!(ShortOf::new(0, ServerId(1), &app, &exceeded("max_connections_per_hour")), None);
+        let of_user = ShortOf::new(0, ServerId(1), &app, &exceeded("max_user_connections")).unwrap();
+        let of_any = ShortOf::new(1, ServerId(1), &app, &said(1040, "Too many connections")).unwrap();
         short.change(|waiters| waiters.extend([of_user.clone(), of_any]));
         assert!(short.is_waited());
         assert_eq!(short.worker_for(ServerId(1), "app"), Some(0));

@@ -347,6 +347,40 @@ async fn check_server_limit(family: Family, tls: bool) {
     assert!(opened <= 1.0, "{opened}");
 }
 
+/// No connection that comes free helps an account whose logins of the hour are used up: its server says so at once, and so does Sqluice.
+#[tokio::test]
+async fn logins_beyond_those_of_an_hour_are_refused_at_once() {
+    for family in families() {
+        let servers = calm(family).await;
+        let sql = "DROP USER IF EXISTS e2e_hour@'%'; CREATE USER e2e_hour@'%' IDENTIFIED BY 'e2e-Hour-1'";
+        blocking(move || {
+            servers.primary().sql(sql).unwrap();
+            servers.wait_in_sync(SOON).unwrap();
+        })
+        .await;
+        let front = Front::start(servers, |setup| setup.listener = "hold_ms = 60000".into()).await;
+        let mut first = front.login("e2e_hour", "e2e-Hour-1").await.unwrap();
+        assert_eq!(value(&mut first, "SELECT 1").await, "1");
+        // MySQL counts the login that brings the limit, too.
+        let sql = "ALTER USER e2e_hour@'%' WITH MAX_CONNECTIONS_PER_HOUR 2";
+        blocking(move || servers.primary().sql(sql).unwrap()).await;
+        let begun = Instant::now();
+        let mut refused = 0;
+        for _ in 0..6 {
+            let code = match front.login("e2e_hour", "e2e-Hour-1").await {
+                Ok(mut client) => {
+                    client.query("/* sqluice: primary */ SELECT 1").await.err().and_then(|error| error.code())
+                }
+                Err(error) => error.server_error().map(|said| said.code),
+            };
+            assert!(matches!(code, None | Some(1226)), "{code:?}");
+            refused += u32::from(code.is_some());
+        }
+        assert!(refused >= 3, "{family:?}: {refused} refused");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{family:?}: {:?}", begun.elapsed());
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_a_server_refuses_comes_from_another_worker() {
     for family in families() {

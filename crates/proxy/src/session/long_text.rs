@@ -48,7 +48,7 @@ impl Session {
         let _turn = self.env.worker.long_texts.acquire().await;
         let dialect = self.belief.facts().dialect;
         let wants_tables = self.wants_tables();
-        let (catalog, text) = (Arc::clone(&self.here.cluster.catalog()), Arc::<[u8]>::from(text));
+        let (catalog, text) = (Arc::clone(&self.here.cluster.catalog()), copied(text).await);
         let read = {
             let text = text.clone();
             move || {
@@ -72,7 +72,7 @@ impl Session {
     pub(super) async fn put_into_long_text(&self, put_in: PutIn, text: &[u8]) -> Option<Rewritten> {
         let _turn = self.env.worker.long_texts.acquire().await;
         let dialect = self.belief.facts().dialect;
-        let text = Arc::<[u8]>::from(text);
+        let text = copied(text).await;
         in_thread(move || put_in.put_into(&text, &dialect)).await
     }
 
@@ -84,6 +84,16 @@ impl Session {
     }
 }
 
+/// Copies a long text for a thread, part by part: new memory for 15 MiB takes a worker some milliseconds.
+async fn copied(text: &[u8]) -> Arc<Vec<u8>> {
+    let mut copy = Vec::with_capacity(text.len());
+    for part in text.chunks(LONG_TEXT_BYTES) {
+        copy.extend_from_slice(part);
+        tokio::task::yield_now().await;
+    }
+    Arc::new(copy)
+}
+
 /// Runs this in a thread for work that blocks.
 async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
@@ -93,5 +103,32 @@ async fn in_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
             // The worker ends: its event loop drops this session.
             Err(_) => std::future::pending().await,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_text_is_copied_beside_other_sessions() {
+        let text: Vec<u8> = (0..15 << 20).map(|n: u32| n.to_le_bytes()[0]).collect();
+        let (turns, is_done) = (Cell::new(0), Cell::new(false));
+        let others = async {
+            while !is_done.get() {
+                turns.set(turns.get() + 1);
+                tokio::task::yield_now().await;
+            }
+        };
+        let copying = async {
+            let copy = copied(&text).await;
+            is_done.set(true);
+            copy
+        };
+        let (copy, ()) = tokio::join!(copying, others);
+        assert_eq!(*copy, text);
+        assert!(turns.get() >= 100, "{} turns", turns.get());
     }
 }

@@ -70,12 +70,17 @@ impl Session {
         if outcome.end != ConnectionEnd::Closed || at.elapsed() < KILLED_AFTER || !self.here.serves_on(server, at) {
             return false;
         }
+        self.serves_others(server).await && self.here.serves_on(server, at)
+    }
+
+    /// Whether the server lives, serves its user as ever, and has left the other connections alone.
+    pub(super) async fn serves_others(&self, server: ServerId) -> bool {
         if !self.serves_user(server).await {
             return false;
         }
-        // Failover tools end all connections, one after the other.
+        // Failover tools, and servers that shut down, end all connections, one after the other.
         tokio::time::sleep(OTHERS_WAIT).await;
-        self.here.serves_on(server, at) && !self.here.cluster.pools.has_lost_idle(server)
+        !self.here.cluster.pools.has_lost_idle(server)
     }
 
     /// Whether the server lives and lets this user work. Some servers end all sessions and live on: MySQL that goes offline, members

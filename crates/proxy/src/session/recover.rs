@@ -73,7 +73,8 @@ impl Session {
                 _ => Withhold::NotYetHere,
             },
             Target::Pinned if self.transaction.log.is_some() => Withhold::Lost,
-            Target::Reader | Target::Pinned | Target::Named(_) => Withhold::Nothing,
+            Target::Reader => Withhold::ShutsDown,
+            Target::Pinned | Target::Named(_) => Withhold::Nothing,
         }
     }
 
@@ -135,10 +136,7 @@ impl Session {
             RelayError::UnexpectedInfile { sequence, name } => {
                 self.refuse_infile(held, route.target == Target::Pinned, sequence, &name).await
             }
-            RelayError::Withheld(refusal)
-                if refusal.code == GROUP_LOST
-                    || matches!(self.withheld(query, route, held.lease.server()), Withhold::Lost | Withhold::Cut) =>
-            {
+            RelayError::Withheld(refusal) if self.leaves_server(query, route, held.lease.server(), &refusal) => {
                 self.leave_server(query, route, held, refusal, attempts).await
             }
             RelayError::Withheld(refusal) if refusal.code == errno::ER_LOCK_DEADLOCK => {
@@ -156,6 +154,9 @@ impl Session {
                 self.env.close(held).await;
                 self.here.avoid_member(server, refusal, attempts);
                 Ok(Next::TryAgain)
+            }
+            RelayError::Withheld(refusal) if is_ending(&refusal) && route.target != Target::Primary => {
+                self.read_elsewhere(query.request, held, refusal, attempts).await
             }
             RelayError::Withheld(_) if route.target == Target::Pinned || route.reason == Reason::ReadOnlySession => {
                 self.refuse_write(query, held).await
@@ -208,6 +209,13 @@ impl Session {
         Ok(Next::Answered)
     }
 
+    /// Whether the server is left with all that the session has there.
+    fn leaves_server(&self, query: &Query<'_>, route: &Route, server: ServerId, refusal: &Refusal) -> bool {
+        refusal.code == GROUP_LOST
+            || is_ending(refusal) && route.target == Target::Pinned
+            || matches!(self.withheld(query, route, server), Withhold::Lost | Withhold::Cut)
+    }
+
     /// A server refuses what it served before: it is read only now, has left its group, or closes the connection.
     async fn leave_server(
         &mut self,
@@ -231,6 +239,28 @@ impl Session {
         let (sent, was_killed) = (refusal.code == GROUP_LOST, refusal.code == errno::ER_CONNECTION_KILLED);
         let lost = Lost { server, name, why: refusal.message, sent, ended: true, was_killed, at, mark };
         self.go_on_without(query, route, &lost, attempts).await
+    }
+
+    /// A server that shuts down refuses a read: another one serves it. MySQL has the same error for a statement whose connection
+    /// somebody has killed.
+    async fn read_elsewhere(
+        &mut self,
+        request: &Request,
+        held: Held,
+        refusal: Refusal,
+        attempts: &mut Attempts,
+    ) -> Result<Next, SessionEnd> {
+        let (server, stats) = (held.lease.server(), held.lease.stats().clone());
+        self.env.close(held).await;
+        // One that begins to shut down may take a login yet.
+        let lives = Box::pin(self.serves_others(server)).await && Box::pin(self.serves_others(server)).await;
+        if lives || self.env.handle.is_killed() {
+            return self.end_with(request, refusal);
+        }
+        stats.retries.add_one();
+        self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
+        attempts.refused(server, refusal);
+        Ok(Next::TryAgain)
     }
 
     /// A write in a transaction, or a session, that only reads: the client hears what a server would say.
@@ -361,8 +391,7 @@ impl Session {
     ) {
         let server = held.lease.server();
         held.lease.stats().retries.add_one();
-        // One that shuts down says so, and is of no more use.
-        let is_ending = refusal.code == errno::ER_SERVER_SHUTDOWN;
+        let is_ending = is_ending(&refusal);
         if route.target == Target::Primary {
             let kind = if is_ending { EvidenceKind::ConnectionLost } else { EvidenceKind::ReadOnly };
             self.here.cluster.shared.published.evidence(Evidence { server, kind });
@@ -419,6 +448,11 @@ impl Environment {
         drop(held);
         self.handle.end_statement(kill::KILL_WAIT).await;
     }
+}
+
+/// A server that shuts down says so, and is of no more use.
+fn is_ending(refusal: &Refusal) -> bool {
+    refusal.code == errno::ER_SERVER_SHUTDOWN
 }
 
 /// A write within a transaction that was begun to read only.

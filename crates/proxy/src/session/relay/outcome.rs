@@ -135,8 +135,8 @@ pub enum Withhold {
     Nothing,
     /// Those of a server that is read-only: it is the primary no more, and has done nothing.
     ReadOnly,
-    /// Those of a member of a Galera group that serves no session or lost its group in a commit, and of a single write that lost
-    /// against another one there.
+    /// Those of a member of a Galera group that serves no session, shuts down or lost its group in a commit, and of a single write
+    /// that lost against another one there.
     Group {
         /// Those of a server that is read-only, too.
         read_only: bool,
@@ -145,9 +145,9 @@ pub enum Withhold {
     },
     /// Those of a server that is read-only, shuts down or has cut the connection, within a transaction that can be replayed.
     Lost,
-    /// Those of a replica that has not heard of a schema, table, column, routine or right yet, or that is read-only.
+    /// Those of a replica that has not heard of a schema, table, column, routine or right yet, that is read-only, or shuts down.
     NotYetHere,
-    /// Those of a cluster's only server that shuts down: that it is read-only, the client hears from itself.
+    /// Those of a server that shuts down: that a cluster's only server is read-only, the client hears from itself.
     ShutsDown,
     /// The same, and those of a connection that the server has cut, within a transaction that can be replayed.
     Cut,
@@ -176,7 +176,8 @@ impl Withhold {
                 is_not_in_group(error)
                     || is_group_lost(error)
                     || alone && error.code == errno::ER_LOCK_DEADLOCK
-                    || read_only && (error.code == errno::ER_SERVER_SHUTDOWN || is_read_only(error))
+                    || error.code == errno::ER_SERVER_SHUTDOWN
+                    || read_only && is_read_only(error)
             }
             // A server that shuts down, or whose connection was killed, has not run the statement.
             Withhold::ReadOnly => error.code == errno::ER_SERVER_SHUTDOWN || is_read_only(error),
@@ -201,6 +202,7 @@ impl Withhold {
                         | errno::ER_SPECIFIC_ACCESS_DENIED_ERROR
                 ) || is_read_only(error)
                     || is_not_in_group(error)
+                    || error.code == errno::ER_SERVER_SHUTDOWN
             }
         }
     }
@@ -352,5 +354,16 @@ mod tests {
         for withhold in [Withhold::Nothing, Withhold::ReadOnly, Withhold::NotYetHere] {
             assert!(!applies(withhold, GROUP_LOST, lost), "{withhold:?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_shuts_down_is_left_by_all_statements_that_another_one_may_run() {
+        let error = reply::ServerError { code: errno::ER_SERVER_SHUTDOWN, sqlstate: *b"08S01", message: b"" };
+        let group = [true, false].map(|read_only| Withhold::Group { read_only, alone: false });
+        let others = [Withhold::ReadOnly, Withhold::NotYetHere, Withhold::ShutsDown, Withhold::Lost, Withhold::Cut];
+        for withhold in group.into_iter().chain(others) {
+            assert!(withhold.applies(&error), "{withhold:?}");
+        }
+        assert!(!Withhold::Nothing.applies(&error));
     }
 }

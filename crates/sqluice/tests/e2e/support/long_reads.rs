@@ -13,8 +13,10 @@ use super::{Front, app, until};
 const CLIENTS: usize = 24;
 /// A read may wait for another server, and its client waits for it longer than Sqluice does.
 const LIMITS: Limits = Limits { reply_bytes_max: 1 << 20, timeout: Duration::from_secs(60) };
-/// The reads, with what they give. All of a reply comes at its end: half a reply that a client has got cannot be taken back.
-const READS: [(&str, &[&str]); 4] = [
+/// A read, with what it gives.
+pub type Read = (&'static str, &'static [&'static str]);
+/// The long reads. All of a reply comes at its end: half a reply that a client has got cannot be taken back.
+const READS: [Read; 4] = [
     ("SELECT SLEEP(0.1), 'short'", &["0", "short"]),
     ("SELECT SLEEP(0.3), 'longer'", &["0", "longer"]),
     ("SELECT SLEEP(0.5), 'half'", &["0", "half"]),
@@ -30,6 +32,11 @@ pub struct LongReads {
 
 impl LongReads {
     pub async fn start(front: &Front) -> LongReads {
+        LongReads::start_with(front, &READS).await
+    }
+
+    /// With these reads instead.
+    pub async fn start_with(front: &Front, all: &'static [Read]) -> LongReads {
         let (stop, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let mut tasks = JoinSet::new();
         for number in 0..CLIENTS {
@@ -38,9 +45,9 @@ impl LongReads {
                 let mut errors = Vec::new();
                 let mut client = Client::connect(&target, app(), LIMITS).await.unwrap();
                 while !stop.load(Ordering::Relaxed) {
-                    let (text, expected) = READS[number % READS.len()];
+                    let (text, expected) = all[number % all.len()];
                     // Every second one of a kind reads within a transaction.
-                    let done = match number / READS.len() % 2 {
+                    let done = match number / all.len() % 2 {
                         0 => read(&mut client, text, expected).await,
                         _ => read_in_transaction(&mut client, text, expected).await,
                     };

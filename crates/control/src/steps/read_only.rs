@@ -16,8 +16,8 @@ const WAITS_FOR_ACK: &str = "Waiting for semi-sync ACK from ";
 /// MySQL's name of a commit that waits for those before it.
 const IN_COMMIT: &str = "waiting for handler commit";
 
-/// What becomes of the sessions of clients while their server becomes read-only. A commit that waits for an acknowledgement and a
-/// session that holds a table lock keep it from that.
+/// The fate of clients' sessions while their server becomes read-only. A commit that waits for an acknowledgement and a session that
+/// holds a table lock keep it from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clients {
     /// They are waited for.

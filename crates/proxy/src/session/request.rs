@@ -364,10 +364,15 @@ impl Session {
             let answered = self.answer_error_behind(request, &refusal);
             return Ok(Understood::answered(request, command, answered));
         }
-        // A procedure sends its results at once, whether or not a cursor was asked for.
         let asks = asks_for_cursor(arguments);
-        let opens_cursor =
-            command == Command::StmtExecute && known.prepared.statement.kind != Kind::Call && (asks || known.rows_stay);
+        let opens_cursor = command == Command::StmtExecute
+            && match known.prepared.statement.kind {
+                // A procedure sends its results at once, whether or not a cursor was asked for.
+                Kind::Call => false,
+                // MySQL's DO opens a cursor where one is asked for, and ends by an OK alone where its rows would stay in one.
+                Kind::Do => asks,
+                _ => asks || known.rows_stay,
+            };
         let (id, prepared) = (known.id, known.prepared.clone());
         let statement = prepared.statement.clone();
         let asks_messages = statement.asks.contains(Asks::DIAGNOSTICS);

@@ -89,15 +89,16 @@ async fn bits(family: Family, database: &str) {
     // It looks whether there are bytes all the same.
     wire.command(Expect::Results, &execute(insert, 0, &[long(41), bit(&[1, 5])], true)).await;
     let read = wire.prepare("SELECT v FROM items WHERE v = ? OR id = ?").await;
-    wire.command(Expect::Results, &execute(read, 0, &[bit(&[]), long(41)], true)).await;
+    // A replica need not have the new row yet.
+    wire.command(Expect::Results, &execute(read, 0, &[bit(&[]), long(1)], true)).await;
     wire.query("SELECT 'end' AS last_one FROM items").await;
     let text = executed_bits(folder.path()).await;
     let errors: Vec<&Value> = text.iter().map(|line| &line["error"]["code"]).collect();
     match family {
         Family::MariaDb => {
-            assert_eq!((&text[0]["params"], &text[1]["params"]), (&json!([41, null]), &json!([null, 41])));
+            assert_eq!((&text[0]["params"], &text[1]["params"]), (&json!([41, null]), &json!([null, 1])));
             assert_eq!(errors, [&Value::Null, &Value::Null]);
-            assert_eq!((&text[0]["rows_affected"], &text[1]["rows_sent"]), (&json!(1), &json!(1)));
+            assert_eq!((&text[0]["rows_affected"], &text[1]["rows_sent"]), (&json!(1), &json!(1)), "{text:?}");
         }
         Family::MySql => assert!(errors.iter().all(|code| matches!(code.as_u64(), Some(1210 | 1835))), "{errors:?}"),
     }

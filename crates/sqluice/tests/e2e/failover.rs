@@ -92,8 +92,10 @@ impl Cluster {
                 lab::REPL_PASSWORD
             );
             setup.admin = format!("key = \"{KEY}\"");
-            setup.monitor += "\ntimeout_ms = 500";
             change(setup);
+            if !setup.monitor.contains("timeout_ms") {
+                setup.monitor += "\ntimeout_ms = 500";
+            }
         })
         .await
     }

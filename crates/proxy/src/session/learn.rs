@@ -366,19 +366,20 @@ fn texts_prepared(query: &Query<'_>, outcome: &Outcome, mariadb: bool) -> usize 
     let statement = &query.statement;
     match statement.parts {
         0 | 1 if statement.kind != Kind::PreparedText => 0,
-        0 | 1 if mariadb && is_immediate(query) => 1,
+        0 | 1 if mariadb && is_immediate(statement) => 1,
         2.. if outcome.error.is_some() => 0,
         _ => statement.effects.iter().filter(|effect| matches!(effect, Effect::PrepareText { .. })).count(),
     }
 }
 
-/// Whether a text is EXECUTE IMMEDIATE.
-fn is_immediate(query: &Query<'_>) -> bool {
-    query.text().is_some_and(|text| {
-        let mut words = text.bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"EXECUTE"))
-            && words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"IMMEDIATE"))
-    })
+/// Whether the only statement of a text is EXECUTE IMMEDIATE: what it runs may prepare nothing itself.
+fn is_immediate(statement: &sql::Statement) -> bool {
+    let is_other = |effect: &Effect| match effect {
+        Effect::PrepareText { .. } | Effect::DeallocateText { .. } => true,
+        Effect::ExecuteText { name } => !name.is_empty(),
+        _ => false,
+    };
+    statement.kind == Kind::PreparedText && !statement.effects.iter().any(is_other)
 }
 
 /// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither

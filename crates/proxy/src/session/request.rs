@@ -82,11 +82,7 @@ impl Session {
                 Ok(Understood::answered(request, command, answered))
             }
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtFetch | Command::StmtSendLongData => {
-                if self.here.held.is_some()
-                    && statement_id(arguments).and_then(|id| self.belief.statements.find(id)).is_none()
-                {
-                    self.read_messages_ahead().await?;
-                }
+                self.look_for_statement(arguments).await?;
                 let understood = self.understand_statement(request, command, arguments)?;
                 if matches!(&understood, Understood::Query(query) if query.statement.kind == Kind::Kill) {
                     return Ok(Box::pin(self.understand_executed_kill(understood, arguments)).await);
@@ -94,11 +90,7 @@ impl Session {
                 Ok(understood)
             }
             Command::StmtReset => {
-                if self.here.held.is_some()
-                    && statement_id(arguments).and_then(|id| self.belief.statements.find(id)).is_none()
-                {
-                    self.read_messages_ahead().await?;
-                }
+                self.look_for_statement(arguments).await?;
                 Ok(self.understand_reset_statement(request, arguments))
             }
             Command::SetOption => Ok(self.set_option(request, arguments)),
@@ -133,6 +125,15 @@ impl Session {
             Some(answered) => Understood::Answered(Box::new(query), answered),
             None => Understood::Query(query),
         }
+    }
+
+    /// Prepares for the error of a command about a statement that the client has not prepared.
+    async fn look_for_statement(&mut self, arguments: &[u8]) -> Result<(), SessionEnd> {
+        let is_there = || statement_id(arguments).and_then(|id| self.belief.statements.find(id)).is_some();
+        if self.here.held.is_none() || is_there() {
+            return Ok(());
+        }
+        self.read_messages_ahead().await
     }
 
     /// No command that any server knows.

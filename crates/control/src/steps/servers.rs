@@ -114,6 +114,22 @@ fn the_primary_moves_and_the_old_one_follows() {
     }
 }
 
+/// A client that reads on a server which, with MySQL, refuses the writes of most users only.
+async fn reader_of_mostly_read_only(server: &Server) -> Client {
+    if server.family() == Family::MySql {
+        server.sql("SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 1").unwrap();
+    }
+    open(server, lab::APP_USER, lab::APP_PASSWORD).await
+}
+
+/// A client that keeps a server from becoming read-only, which somebody has made writable.
+async fn client_in_the_way(server: &Server) -> Client {
+    server.sql("SET GLOBAL read_only = 0").unwrap();
+    let mut client = open(server, lab::APP_USER, lab::APP_PASSWORD).await;
+    client.query("LOCK TABLES app.t WRITE").await.unwrap();
+    client
+}
+
 async fn moves(cluster: &Replication) {
     let (old, new, third) = (cluster.server(0), cluster.server(1), cluster.server(2));
     let ours = ours(cluster);
@@ -160,11 +176,7 @@ async fn moves(cluster: &Replication) {
         assert!(!is_read_only(new) && semi_sync_source(new));
         assert_eq!(status(new, ["Master_Host", "Source_Host"]), "");
     }
-    // Its readers stay, also where it refused the writes of most users only.
-    if third.family() == Family::MySql {
-        third.sql("SET GLOBAL super_read_only = 0; SET GLOBAL read_only = 1").unwrap();
-    }
-    let mut reads = open(third, lab::APP_USER, lab::APP_PASSWORD).await;
+    let mut reads = reader_of_mostly_read_only(third).await;
     for _ in 0..2 {
         follow(&mut hand(&mut on_third), &ours, &source(new), None).await.unwrap();
     }
@@ -193,10 +205,7 @@ async fn moves(cluster: &Replication) {
     assert!(failed.text.contains("denied"), "{failed}");
     let mut on_old = monitor(old).await;
     old.sql(forget(old.family())).unwrap();
-    // Somebody has made it writable again, and a client is in the way.
-    old.sql("SET GLOBAL read_only = 0").unwrap();
-    let mut in_the_way = open(old, lab::APP_USER, lab::APP_PASSWORD).await;
-    in_the_way.query("LOCK TABLES app.t WRITE").await.unwrap();
+    let mut in_the_way = client_in_the_way(old).await;
     for _ in 0..2 {
         follow(&mut hand(&mut on_old), &ours, &source(new), Some(&account())).await.unwrap();
     }

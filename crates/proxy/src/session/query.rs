@@ -16,7 +16,7 @@ use wire::exchange::Expect;
 
 use super::client::Request;
 use super::local::Answered;
-use super::long_text::LongText;
+use super::long_text::{LONG_TEXT_BYTES, LongText};
 use super::relay::Texts;
 use super::statements::PreparedText;
 use crate::pool::StatementKey;
@@ -183,10 +183,13 @@ pub enum Body {
 }
 
 impl<'r> Query<'r> {
-    /// The client's own text and the one that is sent, if something was put in.
+    /// The client's own text and the one that is sent, if something was put in. To look for a quote in a long one would hold the
+    /// worker.
     pub(super) fn texts(&self) -> Option<Texts<'_>> {
         match &self.body {
-            Body::Payload(sent) if self.command == Command::Query => Some(Texts { own: self.request.payload(), sent }),
+            Body::Payload(sent) if self.command == Command::Query && sent.len() < LONG_TEXT_BYTES => {
+                Some(Texts { own: self.request.payload(), sent })
+            }
             _ => None,
         }
     }

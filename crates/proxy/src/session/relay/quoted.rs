@@ -26,7 +26,7 @@ impl Texts<'_> {
         let begins = if is_cut && mariadb { quote.strip_suffix(CUT)? } else { quote };
         let is_there = |at: &usize| {
             let rest = &sent[*at..];
-            rest.starts_with(begins) && (is_cut || rest.len() == begins.len())
+            (is_cut || rest.len() == begins.len()) && rest.starts_with(begins)
         };
         let mut places = (0..=same).filter(is_there);
         let at = places.next().filter(|_| places.next().is_none())?;

@@ -1,5 +1,5 @@
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { type Role, logIn, logOut, whenLoggedOut, whoAmI } from './api';
 import { isPaused, setPaused, startLive, useLive, words } from './data';
 import { span } from './format';
@@ -96,19 +96,20 @@ function useTheme(): [string, () => void] {
 }
 
 function useKeys(help: () => void, pause: () => void, theme: () => void) {
+    // When g was pressed. It outlives each drawing of the page: one may come between g and the key of a view.
+    const g = useRef(0);
     useEffect(() => {
-        let after = 0;
         const pressed = (event: KeyboardEvent) => {
             const typing = event.target instanceof HTMLElement && event.target.matches('input, select, textarea');
             if (event.key === 'Escape' && typing) (event.target as HTMLElement).blur();
             if (typing || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
-            const isSecond = Date.now() - after < 1500;
-            after = 0;
+            const isSecond = Date.now() - g.current < 1500;
+            g.current = 0;
             if (isSecond) {
                 const view = VIEWS.find(([, , key]) => key === event.key);
                 if (view) return go(view[0]);
             }
-            if (event.key === 'g') after = Date.now();
+            if (event.key === 'g') g.current = Date.now();
             else if (event.key === '/') {
                 event.preventDefault();
                 document.getElementById('filter')?.focus();

@@ -68,7 +68,16 @@ pub(crate) fn analyse(servers: &[ServerState<'_>], previous: Option<usize>, stan
         })
         .collect();
     duplicates(servers, &mut diagnoses);
+    let offline =
+        |server: &&ServerState<'_>| server.health != Health::Down && is_offline(server.facts(), server.failure);
+    diagnoses.extend(servers.iter().filter(offline).map(|server| Diagnosis::Offline(server.name.clone())));
     Analysis { primary, roles, sources, diagnoses }
+}
+
+/// Whether a server says that it is in offline mode, be it to the monitor itself.
+pub(crate) fn is_offline(facts: Option<&Facts>, failure: Option<&Failure>) -> bool {
+    failure.is_some_and(|failure| failure.class == FailureClass::Offline)
+        || facts.is_some_and(|facts| facts.details.offline)
 }
 
 struct Decision {
@@ -163,8 +172,17 @@ fn why_none(servers: &[ServerState<'_>], previous: Option<usize>) -> Option<Diag
     Some(match previous.map(|index| &servers[index]) {
         Some(old) if !old.lives() => Diagnosis::PrimaryDown(old.name.clone()),
         Some(old) if !old.takes_writes() => Diagnosis::PrimaryReadOnly(old.name.clone()),
-        _ => Diagnosis::NoPrimary,
+        _ => {
+            let unknown = servers.iter().filter(|server| server.facts().is_none());
+            Diagnosis::NoPrimary(unserved(unknown.map(|server| (server.name, server.failure))))
+        }
     })
+}
+
+/// The names of those that answer, and do not serve the monitor.
+pub(crate) fn unserved<'a>(servers: impl Iterator<Item = (&'a Arc<str>, Option<&'a Failure>)>) -> Vec<Arc<str>> {
+    let lives = |failure: &Failure| failure.class.proves_life();
+    servers.filter(|(_, failure)| failure.is_some_and(lives)).map(|(name, _)| name.clone()).collect()
 }
 
 fn other_role(
@@ -177,12 +195,15 @@ fn other_role(
     let server = &servers[index];
     let Some(facts) = server.facts() else {
         if let Some(failure) = server.failure.filter(|failure| failure.class.proves_life()) {
-            diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
+            if failure.class != FailureClass::Offline {
+                diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
+            }
             return (Role::Unknown, refused_words(failure));
         }
         return (Role::Unknown, if server.seen { "never answered" } else { "not probed yet" }.into());
     };
-    if server.lives() && server.failure.is_some_and(|failure| failure.class.proves_life()) {
+    let refuses = |failure: &Failure| failure.class.proves_life() && failure.class != FailureClass::Offline;
+    if server.lives() && server.failure.is_some_and(refuses) {
         diagnoses.push(Diagnosis::MonitorRefused(server.name.clone()));
     }
     let foreign = match &facts.replication {

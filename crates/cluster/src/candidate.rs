@@ -123,15 +123,23 @@ pub(crate) fn choose(race: &Race<'_>, runners: &[(usize, Runner<'_>)]) -> Choice
     choice
 }
 
-/// Why it can't be promoted at all.
-fn unfit(race: &Race<'_>, runner: &Runner<'_>, all: &[(usize, Runner<'_>)]) -> Option<String> {
+/// Why nobody wants it, whatever data it has.
+fn out_of_use<'a>(runner: &Runner<'a>) -> Option<&'a str> {
     if runner.rule == PromotionRule::MustNot {
-        return Some("its promotion rule is must_not".into());
+        return Some("its promotion rule is must_not");
     }
     if runner.resting {
-        return Some("it is drained or in maintenance".into());
+        return Some("it is drained or in maintenance");
     }
-    if let Some(why) = runner.failed {
+    if runner.facts.is_some_and(|facts| facts.details.offline) {
+        return Some("its offline_mode is on, so that it would refuse all clients");
+    }
+    runner.failed
+}
+
+/// Why it can't be promoted at all.
+fn unfit(race: &Race<'_>, runner: &Runner<'_>, all: &[(usize, Runner<'_>)]) -> Option<String> {
+    if let Some(why) = out_of_use(runner) {
         return Some(why.to_owned());
     }
     let Some(facts) = runner.facts else { return Some("it does not answer".into()) };

@@ -12,8 +12,8 @@ pub enum Diagnosis {
     PrimaryDown(Arc<str>),
     /// The primary became read-only, and no other server took its place.
     PrimaryReadOnly(Arc<str>),
-    /// No server takes writes.
-    NoPrimary,
+    /// No server takes writes: the servers that do not serve the monitor, of which nobody knows.
+    NoPrimary(Vec<Arc<str>>),
     /// Several servers take writes and nothing tells which one is meant.
     TwoPrimaries(Vec<Arc<str>>),
     /// A server takes writes beside the primary.
@@ -28,6 +28,8 @@ pub enum Diagnosis {
     ForeignSource(Arc<str>),
     /// The monitor is not served, although the server lives: refused login, no connection left, missing rights.
     MonitorRefused(Arc<str>),
+    /// A server takes statements of administrators only.
+    Offline(Arc<str>),
     /// Several servers have the same `server_id`.
     DuplicateServerId(Vec<Arc<str>>),
     /// MariaDB and MySQL servers in one cluster.
@@ -75,7 +77,7 @@ pub enum Diagnosis {
 
 impl Diagnosis {
     /// The names of all diagnoses.
-    pub const NAMES: [&'static str; 32] = [
+    pub const NAMES: [&'static str; 33] = [
         "all_down",
         "primary_down",
         "primary_read_only",
@@ -87,6 +89,7 @@ impl Diagnosis {
         "replication_broken",
         "foreign_source",
         "monitor_refused",
+        "offline",
         "duplicate_server_id",
         "mixed_families",
         "primary_dead",
@@ -116,7 +119,7 @@ impl Diagnosis {
             Diagnosis::AllDown => "all_down",
             Diagnosis::PrimaryDown(_) => "primary_down",
             Diagnosis::PrimaryReadOnly(_) => "primary_read_only",
-            Diagnosis::NoPrimary => "no_primary",
+            Diagnosis::NoPrimary(_) => "no_primary",
             Diagnosis::TwoPrimaries(_) => "two_primaries",
             Diagnosis::StrayWritable(_) => "stray_writable",
             Diagnosis::WritableReplica(_) => "writable_replica",
@@ -124,6 +127,7 @@ impl Diagnosis {
             Diagnosis::ReplicationBroken(_) => "replication_broken",
             Diagnosis::ForeignSource(_) => "foreign_source",
             Diagnosis::MonitorRefused(_) => "monitor_refused",
+            Diagnosis::Offline(_) => "offline",
             Diagnosis::DuplicateServerId(_) => "duplicate_server_id",
             Diagnosis::MixedFamilies => "mixed_families",
             Diagnosis::PrimaryDead(_) => "primary_dead",
@@ -155,7 +159,7 @@ impl Diagnosis {
             Diagnosis::AllDown
                 | Diagnosis::PrimaryDown(_)
                 | Diagnosis::PrimaryReadOnly(_)
-                | Diagnosis::NoPrimary
+                | Diagnosis::NoPrimary(_)
                 | Diagnosis::TwoPrimaries(_)
                 | Diagnosis::PrimaryDead(_)
                 | Diagnosis::PrimaryFrozen(_)
@@ -186,7 +190,7 @@ impl Diagnosis {
             Diagnosis::AllDown => write!(f, "no server answers"),
             Diagnosis::PrimaryDown(name) => write!(f, "primary {name} is down"),
             Diagnosis::PrimaryReadOnly(name) => write!(f, "primary {name} became read-only"),
-            Diagnosis::NoPrimary => write!(f, "no server takes writes: all that answer are read-only or replicas"),
+            Diagnosis::NoPrimary(unserved) => f.write_str(&no_primary(unserved)),
             Diagnosis::TwoPrimaries(names) => write!(
                 f,
                 "{} all take writes, none follows another, and their replicas don't tell which one is meant",
@@ -198,6 +202,7 @@ impl Diagnosis {
             Diagnosis::ReplicationBroken(name) => write!(f, "replication of {name} does not run"),
             Diagnosis::ForeignSource(name) => write!(f, "{name} replicates from a server that is not of this cluster"),
             Diagnosis::MonitorRefused(name) => write!(f, "{name} lives, but does not serve the monitor"),
+            Diagnosis::Offline(name) => write!(f, "{name} has offline_mode on"),
             Diagnosis::DuplicateServerId(names) => write!(f, "{} have the same server_id", names.join(", ")),
             Diagnosis::MixedFamilies => write!(f, "MariaDB and MySQL servers in one cluster"),
             Diagnosis::PrimaryDead(name) => write!(f, "primary {name} does not answer, and its replicas have lost it"),
@@ -257,6 +262,7 @@ impl Diagnosis {
             Diagnosis::StrayWritable(_) => "; make it read-only",
             Diagnosis::WritableReplica(_) => ": a client that reaches it directly can make it diverge",
             Diagnosis::StandaloneReadOnly(_) => ": it serves reads, and writes get its own error",
+            Diagnosis::Offline(_) => ": it refuses all users but administrators",
             Diagnosis::DuplicateServerId(_) => "; replication needs them to differ",
             Diagnosis::MixedFamilies => "; clients see the lowest version",
             Diagnosis::PrimaryUnreachable(..) => ", so it is not replaced",
@@ -273,6 +279,17 @@ impl Diagnosis {
             _ => "",
         }
     }
+}
+
+/// How things are where no server is known to take writes. Those that do not serve the monitor may take them.
+fn no_primary(unserved: &[Arc<str>]) -> String {
+    if unserved.is_empty() {
+        return "no server takes writes: all that answer are read-only or replicas".into();
+    }
+    format!(
+        "no server is known to take writes: the monitor is not served by {}; others that answer are read-only or replicas",
+        unserved.join(", ")
+    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use facts::view::{Health, Role, Writers};
 
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, unserved};
 use crate::diagnosis::Diagnosis;
 use crate::observation::{Facts, Failure, Galera, LocalState};
 use crate::settings::PromotionRule;
@@ -288,7 +288,7 @@ fn why_none(members: &[Member<'_>], conditions: &[NodeCondition], previous: Opti
     match previous.map(|index| &members[index]) {
         Some(old) if old.health == Health::Down => Diagnosis::PrimaryDown(old.name.clone()),
         Some(old) if old.is_read_only() => Diagnosis::PrimaryReadOnly(old.name.clone()),
-        _ => Diagnosis::NoPrimary,
+        _ => Diagnosis::NoPrimary(unserved(members.iter().map(|member| (member.name, member.failure)))),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use facts::view::{Health, Role};
 
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, unserved};
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{GroupReplication, MemberState};
@@ -278,7 +278,7 @@ fn why_none(members: &[Member<'_>], conditions: &[MemberCondition], previous: Op
     }
     match previous.map(|index| &members[index]) {
         Some(old) if old.health == Health::Down => Diagnosis::PrimaryDown(old.name.clone()),
-        _ => Diagnosis::NoPrimary,
+        _ => Diagnosis::NoPrimary(unserved(members.iter().map(|member| (member.name, member.failure)))),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use facts::view::{Health, Role};
 
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, unserved};
 use crate::diagnosis::Diagnosis;
 use crate::galera::{Group, Member};
 use crate::observation::{DataNodeStatus, Ndb};
@@ -170,7 +170,7 @@ fn why_none(members: &[Member<'_>], conditions: &[SqlNodeCondition]) -> Option<D
         return None;
     }
     match conditions.contains(&SqlNodeCondition::Connected) {
-        true => Some(Diagnosis::NoPrimary),
+        true => Some(Diagnosis::NoPrimary(unserved(members.iter().map(|member| (member.name, member.failure))))),
         false => Some(Diagnosis::NoDataNodes),
     }
 }

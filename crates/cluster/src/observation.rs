@@ -103,6 +103,8 @@ pub enum FailureClass {
     Query,
     /// The server is starting or shutting down (1053, 1927, 3169).
     NotReady,
+    /// The server is in offline mode, and takes the monitor for an ordinary user (3032).
+    Offline,
     /// The server does not speak the protocol.
     Protocol,
 }
@@ -121,12 +123,13 @@ impl FailureClass {
             FailureClass::Login => "login",
             FailureClass::Query => "query",
             FailureClass::NotReady => "not_ready",
+            FailureClass::Offline => "offline",
             FailureClass::Protocol => "protocol",
         }
     }
 
     /// All classes.
-    pub const ALL: [FailureClass; 11] = [
+    pub const ALL: [FailureClass; 12] = [
         FailureClass::Name,
         FailureClass::Refused,
         FailureClass::Timeout,
@@ -137,12 +140,14 @@ impl FailureClass {
         FailureClass::Login,
         FailureClass::Query,
         FailureClass::NotReady,
+        FailureClass::Offline,
         FailureClass::Protocol,
     ];
 
     /// The server answered, so this failure concerns the monitor alone and is no sign of the server's death.
     pub fn proves_life(self) -> bool {
-        matches!(self, FailureClass::TooManyConnections | FailureClass::Login | FailureClass::Query)
+        use FailureClass::{Login, Offline, Query, TooManyConnections};
+        matches!(self, TooManyConnections | Login | Query | Offline)
     }
 }
 
@@ -191,6 +196,8 @@ pub struct Details {
     pub gtid_replicated: Arc<str>,
     /// `@@gtid_binlog_state` (MariaDB), empty otherwise: the last of each domain and server in its binary log.
     pub gtid_binlog_state: Arc<str>,
+    /// `@@offline_mode` (MySQL): it takes statements of administrators only.
+    pub offline: bool,
     /// `@@log_bin`.
     pub log_bin: Option<bool>,
     /// `@@log_replica_updates`, `@@log_slave_updates`.

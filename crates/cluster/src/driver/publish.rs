@@ -9,7 +9,7 @@ use super::repair::leads_to;
 use super::run::RunKind;
 use super::server::{Server, Use};
 use super::{Driver, Output};
-use crate::analysis::{self, Analysis, ServerState};
+use crate::analysis::{self, Analysis, ServerState, is_offline};
 use crate::diagnosis::Diagnosis;
 use crate::galera::Group;
 use crate::lag::{Bounds, Verdict};
@@ -37,7 +37,7 @@ impl Driver {
         let primary = analysis.primary.map(|index| self.servers[index].id);
         let views = self.server_views(now, &mut analysis, primary, group.as_ref());
         if self.compares_servers() {
-            analysis.diagnoses.retain(|diagnosis| *diagnosis != Diagnosis::NoPrimary);
+            analysis.diagnoses.retain(|diagnosis| !matches!(diagnosis, Diagnosis::NoPrimary(_)));
         }
         analysis.diagnoses.extend(self.findings.iter().cloned());
         let diagnoses = std::mem::replace(&mut self.diagnoses, analysis.diagnoses);
@@ -252,8 +252,12 @@ impl Driver {
         let counting = if own.is_empty() { all.iter().collect() } else { own };
         let mut state = self.servers[index].lag_state.clone();
         let verdict = state.judge(now, bounds, facts, *facts_at, &counting, source_gone);
+        let offline = is_offline(Some(facts), self.servers[index].failure.as_ref());
         self.servers[index].lag_state = state;
-        verdict
+        match offline {
+            true => Verdict { serves_reads: false, reason: "offline_mode is on".into(), ..verdict },
+            false => verdict,
+        }
     }
 }
 

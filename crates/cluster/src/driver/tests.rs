@@ -220,6 +220,33 @@ fn a_server_that_never_served_the_monitor_has_no_role() {
 }
 
 #[test]
+fn a_server_that_does_not_serve_the_monitor_is_not_called_read_only() {
+    let mut script = Script::new(2);
+    script.fail(1, FailureClass::Login);
+    script.good(2, replica_of(1, 2));
+    let words = script.driver.diagnoses().iter().find(|found| found.name() == "no_primary").unwrap().to_string();
+    assert!(words.starts_with("no server is known to take writes: the monitor is not served by s1; "), "{words}");
+}
+
+#[test]
+fn an_offline_server_gets_no_reads_and_is_named() {
+    let mut script = Script::healthy(3);
+    let mut facts = replica_of(1, 2);
+    facts.details.offline = true;
+    script.good(2, facts);
+    let server = script.server(2);
+    assert_eq!((server.health, server.role, server.serves_reads), (Health::Up, Role::Replica, false));
+    assert!(server.reason.ends_with("; offline_mode is on"), "{}", server.reason);
+    assert_eq!(script.found(), ["offline"]);
+    script.good(2, replica_of(1, 2));
+    assert!(script.server(2).serves_reads && script.found().is_empty());
+    // To a monitor that is no administrator.
+    script.fail(2, FailureClass::Offline);
+    assert_eq!((script.server(2).health, script.server(2).serves_reads), (Health::Up, false));
+    assert_eq!(script.found(), ["offline"]);
+}
+
+#[test]
 fn broken_replication_takes_reads_away() {
     let mut script = Script::healthy(3);
     let mut facts = replica_of(1, 2);
@@ -380,7 +407,7 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::AllDown,
         Diagnosis::PrimaryDown(name.clone()),
         Diagnosis::PrimaryReadOnly(name.clone()),
-        Diagnosis::NoPrimary,
+        Diagnosis::NoPrimary(vec![]),
         Diagnosis::TwoPrimaries(vec![name.clone()]),
         Diagnosis::StrayWritable(name.clone()),
         Diagnosis::WritableReplica(name.clone()),
@@ -388,6 +415,7 @@ fn every_diagnosis_has_its_name_in_the_list() {
         Diagnosis::ReplicationBroken(name.clone()),
         Diagnosis::ForeignSource(name.clone()),
         Diagnosis::MonitorRefused(name.clone()),
+        Diagnosis::Offline(name.clone()),
         Diagnosis::DuplicateServerId(vec![name.clone()]),
         Diagnosis::MixedFamilies,
         Diagnosis::PrimaryDead(name.clone()),

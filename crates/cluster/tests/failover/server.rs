@@ -279,6 +279,7 @@ impl Server {
                 gtid_on: Some(true),
                 gtid_replicated: if self.mariadb { gtid(self.replicated) } else { String::new() }.into(),
                 gtid_binlog_state: state.into(),
+                offline: false,
                 log_bin: Some(true),
                 log_replica_updates: Some(true),
                 logs_statements: None,

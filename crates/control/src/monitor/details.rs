@@ -13,7 +13,7 @@ use super::dialect::{Dialect, is_on, without_line_breaks};
 /// Variables and status in one round trip. Servers leave out those that a family, version or missing plugin does not have.
 pub(super) const DETAILS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'gtid_mode', \
     'gtid_slave_pos', 'gtid_binlog_state', 'gtid_binlog_pos', 'log_bin', 'log_slave_updates', 'log_replica_updates', \
-    'binlog_rows_query_log_events', 'binlog_annotate_row_events', 'event_scheduler', \
+    'binlog_rows_query_log_events', 'binlog_annotate_row_events', 'event_scheduler', 'offline_mode', \
     'rpl_semi_sync_master_enabled', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_slave_enabled', \
     'rpl_semi_sync_replica_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_timeout', \
     'rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point', \
@@ -87,6 +87,7 @@ pub(super) fn read(dialect: Dialect, answers: &[ResultSet], binlog_filters: Opti
         },
         gtid_replicated: variables.text("gtid_slave_pos"),
         gtid_binlog_state: variables.text("gtid_binlog_state"),
+        offline: variables.flag(&["offline_mode"]) == Some(true),
         log_bin: variables.flag(&["log_bin"]),
         log_replica_updates: variables.flag(&["log_slave_updates", "log_replica_updates"]),
         logs_statements: variables.flag(&["binlog_rows_query_log_events", "binlog_annotate_row_events"]),

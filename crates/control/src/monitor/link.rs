@@ -100,7 +100,7 @@ pub(crate) fn query_failure(error: &QueryError) -> Failure {
 }
 
 /// Errors that say the same at login and later: no connection left (globally, for the user, for the account's limits);
-/// shutting down (`ER_SERVER_SHUTDOWN`, MariaDB's `ER_CONNECTION_KILLED`, MySQL's `ER_SESSION_WAS_KILLED`).
+/// shutting down (`ER_SERVER_SHUTDOWN`, MariaDB's `ER_CONNECTION_KILLED`, MySQL's `ER_SESSION_WAS_KILLED`); offline mode.
 fn of_code(code: u16) -> Option<FailureClass> {
     match code {
         errno::ER_CON_COUNT_ERROR | errno::ER_TOO_MANY_USER_CONNECTIONS | errno::ER_USER_LIMIT_REACHED => {
@@ -109,6 +109,7 @@ fn of_code(code: u16) -> Option<FailureClass> {
         errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED | errno::ER_SESSION_WAS_KILLED => {
             Some(FailureClass::NotReady)
         }
+        errno::ER_SERVER_OFFLINE_MODE => Some(FailureClass::Offline),
         _ => None,
     }
 }

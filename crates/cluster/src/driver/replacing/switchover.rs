@@ -184,11 +184,12 @@ fn events_of_a_switchover_that_is_taken_back_run_again() {
 #[test]
 fn each_exclusion_has_its_words() {
     type Change = fn(&mut Facts);
-    let reasons: [(&str, Change); 8] = [
+    let reasons: [(&str, Change); 9] = [
         ("delayed by 60 s", |facts| channel_of(facts).delay_s = 60),
         ("applier is stopped (duplicate key)", |facts| {
             (channel_of(facts).applier_running, channel_of(facts).applier_error) = (false, "duplicate key".into());
         }),
+        ("its offline_mode is on", |facts| facts.details.offline = true),
         ("its binary log is off", |facts| facts.details.log_bin = None),
         ("log_replica_updates", |facts| facts.details.log_replica_updates = Some(false)),
         ("its replication is filtered (db: a)", |facts| channel_of(facts).filters = "db: a".into()),

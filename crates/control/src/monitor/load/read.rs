@@ -1,9 +1,8 @@
 //! Readings of accounts and dictionaries, each over a connection of its own. Their errors are in words.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use facts::catalog::Catalog;
+use facts::catalog::{Catalog, Globals};
 use net::query::{Client, Limits};
 
 use super::super::dialect::{self, Dialect};
@@ -73,7 +72,7 @@ pub(super) async fn read_catalog(
 }
 
 /// The global variables of those servers that answer.
-async fn read_globals(servers: &[ServerAccess]) -> Vec<HashMap<String, String>> {
+async fn read_globals(servers: &[ServerAccess]) -> Vec<Globals> {
     let mut globals = Vec::new();
     for server in servers {
         let Ok(mut client) = server.open(CONNECT_TIMEOUT_REPLICA, LIMITS).await else { continue };

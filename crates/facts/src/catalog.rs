@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use sql::{Asks, Leaves};
+
+/// Values of system variables by their names, in lower case. Each new state of a session looks some up.
+pub type Globals = HashMap<String, String, RandomState>;
 
 /// The data access that a stored function declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub struct Hidden {
     pub leaves: Leaves,
     /// State that a statement leaves if it writes: that of triggers and of columns' defaults.
     pub leaves_of_writes: Leaves,
+    /// Writing it fires triggers that may set user variables. A reply that is an error does not report that.
+    pub sets_variables: bool,
     /// The results of earlier statements that code behind it may ask for: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS().
     pub asks: Asks,
     /// The monitor may not read the view: whether reading it writes is not known.
@@ -40,6 +46,7 @@ impl Hidden {
             calls: self.calls || other.calls,
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
+            sets_variables: self.sets_variables || other.sets_variables,
             asks: self.asks | other.asks,
             unread: self.unread || other.unread,
         }
@@ -53,6 +60,11 @@ impl Hidden {
     /// The results of earlier statements that code behind it may ask for; of an unread view that may be all.
     pub fn may_ask(&self) -> Asks {
         if self.unread { Asks::all() } else { self.asks }
+    }
+
+    /// Whether reading it runs code that may change the session, or may do so.
+    pub fn runs_code(&self) -> bool {
+        self.calls || self.writes || self.unread
     }
 
     /// State that is left by reads or by writes.
@@ -96,7 +108,7 @@ pub struct Catalog {
     pub functions_complete: bool,
     /// Global values of system variables that a fresh connection starts with, names in lower case
     /// (`sql_mode`, `character_set_server`, `autocommit`, `init_connect`, `transaction_isolation`, `time_zone`, …).
-    pub globals: HashMap<String, String>,
+    pub globals: Globals,
     /// `globals` are those of a primary: a replica's never take their place.
     pub of_primary: bool,
     /// Session variables that backend connections may begin with different values of, because the servers' global values
@@ -143,12 +155,12 @@ impl Catalog {
     pub fn find_uneven<'a>(
         &mut self,
         before: &Catalog,
-        others: &[HashMap<String, String>],
+        others: &[Globals],
         session_variables: impl Iterator<Item = &'a str>,
     ) {
         for name in session_variables {
             let Some(value) = self.globals.get(name) else { continue };
-            let differs = |globals: &HashMap<String, String>| globals.get(name).is_some_and(|other| other != value);
+            let differs = |globals: &Globals| globals.get(name).is_some_and(|other| other != value);
             if others.iter().any(|other| !other.contains_key(name)) {
                 continue;
             }
@@ -255,7 +267,7 @@ fn named<'a, T>(
 mod tests {
     use super::*;
 
-    fn globals(values: &[(&str, &str)]) -> HashMap<String, String> {
+    fn globals(values: &[(&str, &str)]) -> Globals {
         values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 

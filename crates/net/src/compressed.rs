@@ -167,13 +167,8 @@ mod tests {
     use wire::packet;
 
     use super::*;
+    use crate::socket::sockets;
     use crate::tls::{ClientTls, ClientTlsOptions, ServerTls, ServerTlsMode};
-
-    async fn sockets() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (client, listener.accept().await.unwrap().0)
-    }
 
     fn packets(number: u8, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

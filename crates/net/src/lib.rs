@@ -12,6 +12,7 @@ mod dial;
 pub mod known;
 pub mod packets;
 pub mod query;
+mod socket;
 pub mod stream;
 pub mod tls;
 mod tls_socket;

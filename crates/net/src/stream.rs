@@ -14,6 +14,7 @@ use wire::compress::{Codec, Compression, Side};
 use wire::handshake::Channel;
 
 use crate::compressed::Compressed;
+use crate::socket;
 use crate::tls_socket::TlsSocket;
 
 /// A connection to a client or a server.
@@ -226,12 +227,11 @@ impl Stream {
     /// Whether the peer has neither said anything nor closed the connection, as far as the event loop knows. Bytes that have come are
     /// lost by this. Costs no system call while nothing came.
     pub fn is_quiet(&mut self) -> bool {
-        let mut byte = [0];
         if let Stream::Plain(tcp) = self {
-            return tcp.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+            return socket::is_quiet(tcp);
         }
         let mut context = Context::from_waker(Waker::noop());
-        Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut byte)).is_pending()
+        Pin::new(self).poll_read(&mut context, &mut ReadBuf::new(&mut [0])).is_pending()
     }
 
     /// Takes the connection from its runtime.
@@ -303,7 +303,7 @@ impl Stream {
     #[inline(never)]
     fn poll_read_otherwise(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self {
-            Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Stream::Plain(tcp) => socket::poll_read(tcp, cx, buffer),
             Stream::Unix(unix) => Pin::new(unix).poll_read(cx, buffer),
             Stream::Tls(tls) => Pin::new(tls).poll_read(cx, buffer),
             Stream::Compressed(compressed) => Pin::new(compressed).poll_read(cx, buffer),
@@ -325,7 +325,7 @@ impl AsyncRead for Stream {
     #[inline]
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Stream::Plain(tcp) => socket::poll_read(tcp, cx, buffer),
             other => other.poll_read_otherwise(cx, buffer),
         }
     }
@@ -336,7 +336,7 @@ impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         // A socket nearly always has room: only one that has none needs to know whom to wake.
         if let Stream::Plain(tcp) = &*self {
-            match tcp.try_write(bytes) {
+            match socket::try_write(tcp, bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
             }

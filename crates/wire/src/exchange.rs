@@ -71,7 +71,9 @@ pub enum Event<'a> {
     Ok(Ok<'a>),
     /// The OK packet that ends rows under `DEPRECATE_EOF`.
     RowsEnd(Ok<'a>),
-    /// The EOF packet behind columns, or behind rows without `DEPRECATE_EOF`.
+    /// The EOF packet behind columns or parameters, without `DEPRECATE_EOF`: what it is about goes on, or has no result.
+    ColumnsEnd(Eof),
+    /// The EOF packet that ends rows without `DEPRECATE_EOF`, or columns whose rows stay in a cursor.
     Eof(Eof),
     /// An error.
     Error(ServerError<'a>),
@@ -143,17 +145,17 @@ impl Exchange {
 
     /// Nothing of the reply is left.
     pub fn is_over(&self) -> bool {
-        self.phase == Phase::Over && self.skip == 0 && !self.continued
+        matches!(self.phase, Phase::Over) && self.skip == 0 && !self.continued
     }
 
     /// The server waits for the client's file.
     pub fn awaits_infile(&self) -> bool {
-        self.phase == Phase::Infile
+        matches!(self.phase, Phase::Infile)
     }
 
     /// The client has sent its file, empty packet included: the server's answer comes next.
     pub fn infile_sent(&mut self) {
-        if self.phase == Phase::Infile {
+        if matches!(self.phase, Phase::Infile) {
             self.phase = Phase::Head(Expect::Results);
         }
     }
@@ -177,8 +179,9 @@ impl Exchange {
                 }
                 continue;
             }
-            if self.phase == Phase::Rows && !self.continued {
-                passed += self.whole_rows(rest);
+            if !self.continued {
+                passed += self.whole_columns(rest);
+                passed += self.whole_rows(&bytes[passed..]);
             }
             let rest = &bytes[passed..];
             let pass_or = |needs| if passed > 0 { Advance::Pass(passed) } else { Advance::Needs(needs) };
@@ -188,7 +191,7 @@ impl Exchange {
                 passed += HEADER_BYTES;
                 continue;
             }
-            if self.phase == Phase::Over {
+            if matches!(self.phase, Phase::Over) {
                 return if passed > 0 {
                     Ok(Advance::Pass(passed))
                 } else {
@@ -212,21 +215,40 @@ impl Exchange {
             let taken = HEADER_BYTES + header.length;
             let Some(payload) = bytes.get(HEADER_BYTES..taken) else { return Ok(Advance::Needs(taken)) };
             if let Some(event) = self.read(payload)? {
-                let over = self.phase == Phase::Over;
+                let over = matches!(self.phase, Phase::Over);
                 return Ok(Advance::Packet(Packet { event, sequence: header.sequence, taken, over }));
             }
             passed = taken;
         }
     }
 
+    /// Counts the columns that `bytes` begins with, as far as they are to come and are whole, and gives how many bytes they take.
+    #[inline]
+    fn whole_columns(&mut self, bytes: &[u8]) -> usize {
+        let Phase::Columns { left, next } = &mut self.phase else { return 0 };
+        let mut rest = bytes;
+        while *left > 0
+            && let Some(behind) = behind_data(rest, |first| first != reply::ERR)
+        {
+            rest = behind;
+            *left -= 1;
+        }
+        if *left == 0 {
+            let next = *next;
+            self.after_columns(next);
+        }
+        bytes.len() - rest.len()
+    }
+
     /// Counts the rows that `bytes` begins with, as far as they are whole and nothing is special about them, and gives how
     /// many bytes they take.
+    #[inline]
     fn whole_rows(&mut self, bytes: &[u8]) -> usize {
+        if !matches!(self.phase, Phase::Rows) {
+            return 0;
+        }
         let mut rest = bytes;
-        while let Some((&[a, b, c, _, first], _)) = rest.split_first_chunk::<{ HEADER_BYTES + 1 }>() {
-            let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-            let is_plain = !matches!(first, reply::EOF | reply::ERR) && (1..PAYLOAD_BYTES_MAX).contains(&length);
-            let Some(behind) = rest.get(HEADER_BYTES + length..).filter(|_| is_plain) else { break };
+        while let Some(behind) = behind_data(rest, |first| !matches!(first, reply::EOF | reply::ERR)) {
             rest = behind;
             self.rows += 1;
         }
@@ -291,7 +313,7 @@ impl Exchange {
     /// Reads a packet that is not plain data; `None` for a column count, which passes like data.
     fn read<'a>(&mut self, payload: &'a [u8]) -> Result<Option<Event<'a>>, Malformed> {
         let first = payload[0];
-        if first == reply::ERR && self.phase != Phase::Head(Expect::Text) {
+        if first == reply::ERR && !matches!(self.phase, Phase::Head(Expect::Text)) {
             let error = ServerError::parse(payload)?;
             if error.code == reply::PROGRESS_CODE && self.capabilities.contains(Capabilities::PROGRESS) {
                 return Ok(Some(Event::Progress));
@@ -314,10 +336,10 @@ impl Exchange {
                 self.out_parameters = eof.status.contains(Status::OUT_PARAMETERS);
                 if self.asks_cursor && next == AfterColumns::Rows && eof.status.contains(Status::CURSOR_EXISTS) {
                     self.phase = Phase::Over;
-                } else {
-                    self.enter(next);
+                    return Ok(Some(Event::Eof(eof)));
                 }
-                Ok(Some(Event::Eof(eof)))
+                self.enter(next);
+                Ok(Some(Event::ColumnsEnd(eof)))
             }
             Phase::Rows | Phase::FieldList if self.deprecates_eof() && payload.len() > 5 => {
                 let ok = Ok::parse(payload, self.capabilities)?;
@@ -385,6 +407,15 @@ impl Exchange {
         let more = std::mem::take(&mut self.out_parameters) || status.contains(Status::MORE_RESULTS);
         self.phase = if more { Phase::Head(Expect::Results) } else { Phase::Over };
     }
+}
+
+/// The bytes behind the packet that `bytes` begins with, if it is whole, is one of its own, and its first byte is one of data.
+#[inline]
+fn behind_data(bytes: &[u8], is_data: impl Fn(u8) -> bool) -> Option<&[u8]> {
+    let (&[a, b, c, _, first], _) = bytes.split_first_chunk::<{ HEADER_BYTES + 1 }>()?;
+    let length = u32::from_le_bytes([a, b, c, 0]) as usize;
+    let is_plain = is_data(first) && (1..PAYLOAD_BYTES_MAX).contains(&length);
+    bytes.get(HEADER_BYTES + length..).filter(|_| is_plain)
 }
 
 #[cfg(test)]

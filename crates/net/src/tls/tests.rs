@@ -8,13 +8,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::Stream;
+use crate::socket::sockets;
 use crate::stream::Keepalive;
-
-async fn sockets() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    (client, listener.accept().await.unwrap().0)
-}
 
 fn client(mode: ServerTlsMode, ca_file: Option<&Path>) -> ClientTls {
     ClientTls::new(&ClientTlsOptions { mode, ca_file: ca_file.map(Into::into), ..ClientTlsOptions::default() }).unwrap()

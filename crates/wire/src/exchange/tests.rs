@@ -66,6 +66,7 @@ fn follow(
                 seen.push(match packet.event {
                     Event::Ok(_) => "ok",
                     Event::RowsEnd(_) => "rows-end",
+                    Event::ColumnsEnd(_) => "columns-end",
                     Event::Eof(_) => "eof",
                     Event::Error(_) => "error",
                     Event::Infile(_) => "infile",
@@ -109,7 +110,7 @@ fn a_result_ends_where_its_rows_end_in_both_framings() {
     // Rows that look like other packets: 0x00 and 0xfb lead a row freely, 0xfe only when the packet is full.
     let rows: [&[u8]; 4] = [b"\x00", b"\xfb\xfb", b"\x01a\x01b", b"\xfc\x00\x01"];
     let reply = |capabilities| ReplyBuilder::default().result(capabilities, &rows, Status::AUTOCOMMIT);
-    assert_eq!(follow_in_all_steps(Expect::Results, OLD, reply(OLD)), ["eof", "eof"]);
+    assert_eq!(follow_in_all_steps(Expect::Results, OLD, reply(OLD)), ["columns-end", "eof"]);
     assert_eq!(follow_in_all_steps(Expect::Results, NEW, reply(NEW)), ["rows-end"]);
 }
 
@@ -155,7 +156,7 @@ fn a_value_of_sixteen_mebibytes_is_a_row_and_not_an_end() {
         let reply = ReplyBuilder::default().result(capabilities, &[&row, b"\x01a"], Status::empty());
         for step in [1 << 16, packet::PAYLOAD_BYTES_MAX + 1, reply.bytes.len()] {
             let seen = follow(Expect::Results, capabilities, &reply.bytes, step).unwrap();
-            assert!(matches!(seen[..], ["eof", "eof"] | ["rows-end"]), "{seen:?}");
+            assert!(matches!(seen[..], ["columns-end", "eof"] | ["rows-end"]), "{seen:?}");
         }
     }
 }
@@ -173,7 +174,7 @@ fn a_prepared_statement_ends_behind_its_columns() {
                 }
                 if count > 0 && capabilities == OLD {
                     reply = reply.eof(Status::empty());
-                    expected.push("eof");
+                    expected.push("columns-end");
                 }
             }
             assert_eq!(follow_in_all_steps(Expect::Prepared, capabilities, reply), expected);

@@ -24,10 +24,11 @@ command_test() {
     else
         say "Tests run against MariaDB only: SQLUICE_MYSQLD says so"
     fi
-    # A test may have three servers of 100 to 300 MB: not more of them at a time than that leaves memory for.
+    # Tests wait for servers most of the time: one more than there are cores. A test may have three servers of 100 to 300 MB: not more
+    # of them at a time than that leaves memory for.
     local cores
     cores=$(nproc)
-    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((cores < 2 ? 2 : cores > 8 ? 8 : cores))}
+    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((cores < 8 ? cores + 1 : 8))}
     # cargo lets --workspace win over the packages that somebody names.
     local scope=(--workspace)
     case " $* " in *" -p "* | *" --package "* | *" --package="*) scope=() ;; esac

@@ -104,6 +104,8 @@ impl Cluster {
 /// Clients that insert one row after the other.
 struct Writers {
     stop: Arc<AtomicBool>,
+    /// Pause behind each write, in milliseconds.
+    pause_ms: Arc<AtomicU64>,
     written: Arc<AtomicU64>,
     tasks: Vec<JoinHandle<Wrote>>,
 }
@@ -118,10 +120,12 @@ struct Wrote {
 impl Writers {
     async fn start(front: &Front, count: i32) -> Writers {
         let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let pause_ms = Arc::new(AtomicU64::new(0));
         let mut tasks = Vec::new();
         for number in 0..count {
             let mut client = front.client().await;
             let (stop, written, target) = (stop.clone(), written.clone(), front.target());
+            let pause_ms = pause_ms.clone();
             tasks.push(tokio::spawn(async move {
                 let mut wrote = Wrote::default();
                 for n in 0.. {
@@ -142,11 +146,20 @@ impl Writers {
                     }
                     wrote.longest = wrote.longest.max(begun.elapsed());
                     assert!(wrote.errors.len() < 100, "{:?}", wrote.errors.last());
+                    let pause_ms = pause_ms.load(Ordering::Relaxed);
+                    if pause_ms > 0 {
+                        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                    }
                 }
                 wrote
             }));
         }
-        Writers { stop, written, tasks }
+        Writers { stop, pause_ms, written, tasks }
+    }
+
+    /// From now on each writer rests behind each write.
+    fn pause(&self, pause: Duration) {
+        self.pause_ms.store(pause.as_millis() as u64, Ordering::Relaxed);
     }
 
     async fn more(&self, count: u64) {

@@ -127,3 +127,23 @@ async fn long_reads_go_on_elsewhere_when_their_server_goes_offline() {
     }
     without_errors("offline mode", reads).await;
 }
+
+/// The replica answers the monitor all the while.
+#[tokio::test]
+async fn a_replica_in_offline_mode_is_named_and_gets_no_reads() {
+    if !has_mysql() {
+        return;
+    }
+    let cluster = Cluster::start(Family::MySql).await;
+    let front = cluster.front().await;
+    for (mode, named, serves) in [("ON", 1.0, 0.0), ("OFF", 0.0, 1.0)] {
+        cluster.on(1, move |server| server.sql(&format!("SET GLOBAL offline_mode = {mode}")).unwrap()).await;
+        until("the offline replica to be seen", async || {
+            let metrics = front.metrics().await;
+            let shown = metrics.sum("sqluice_cluster_diagnosis", &["diagnosis=\"offline\""]);
+            let serving = metrics.sum("sqluice_server_serves_reads", &["server=\"db2\""]);
+            (shown == named && serving == serves).then_some(())
+        })
+        .await;
+    }
+}

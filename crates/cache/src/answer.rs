@@ -38,6 +38,12 @@ impl Summary {
     pub fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.asked)
     }
+
+    /// Whether the database was asked longer ago than this.
+    #[inline]
+    pub fn is_older(&self, than: Duration, now: Instant) -> bool {
+        self.asked.checked_add(than).is_some_and(|end| end < now)
+    }
 }
 
 /// The parts of a cached result that is not in the cache yet.

@@ -11,16 +11,14 @@ const START_TRIES: u32 = 16;
 /// are done; this one does not.
 #[derive(Clone, Copy, Debug)]
 pub struct CoarseClock {
-    /// A moment of [`Instant`] and of the kernel's clock, which `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE` of clock_gettime(2)
-    /// both tell.
-    start: (Instant, Duration),
-    tick: Duration,
+    /// The moment of [`Instant`] two ticks behind that at which the kernel's clock was zero, which `CLOCK_MONOTONIC` and
+    /// `CLOCK_MONOTONIC_COARSE` of clock_gettime(2) both tell.
+    zero: Instant,
 }
 
 impl CoarseClock {
     /// One that counts from now on.
     pub fn start() -> CoarseClock {
-        let tick = length(clock_getres(ClockId::MonotonicCoarse));
         let mut start = CoarseClock::both();
         // A thread that lost its processor between the two would be ahead for as long as the process lives.
         for _ in 1..START_TRIES {
@@ -29,7 +27,10 @@ impl CoarseClock {
                 start = (took, pair);
             }
         }
-        CoarseClock { start: start.1, tick }
+        let (moment, kernel) = start.1;
+        let ahead = moment + 2 * tick();
+        // Both count from the same moment, so nothing is taken from less than there is.
+        CoarseClock { zero: ahead.checked_sub(kernel).unwrap_or(ahead) }
     }
 
     /// Both clocks, and how long it took to read them. The kernel's clock is not read by its ticks: one that came late at the start
@@ -46,9 +47,13 @@ impl CoarseClock {
     /// machine that has to wait for a processor.
     #[inline]
     pub fn no_earlier(&self) -> Instant {
-        let (start, kernel) = self.start;
-        start + length(clock_gettime(ClockId::MonotonicCoarse)).saturating_sub(kernel) + 2 * self.tick
+        self.zero + length(clock_gettime(ClockId::MonotonicCoarse))
     }
+}
+
+/// The time between two ticks of the kernel.
+fn tick() -> Duration {
+    length(clock_getres(ClockId::MonotonicCoarse))
 }
 
 #[inline]
@@ -62,14 +67,14 @@ mod tests {
 
     #[test]
     fn it_goes_with_the_other_clock_and_no_more_than_two_ticks_ahead() {
-        let clock = CoarseClock::start();
-        assert!(clock.tick > Duration::ZERO && clock.tick <= Duration::from_millis(10), "{:?}", clock.tick);
+        let (clock, tick) = (CoarseClock::start(), tick());
+        assert!(tick > Duration::ZERO && tick <= Duration::from_millis(10), "{tick:?}");
         let (mut looks, mut late) = (0, 0);
         let end = Instant::now() + Duration::from_millis(200);
         loop {
             let before = Instant::now();
             let reported = clock.no_earlier();
-            assert!(reported <= Instant::now() + 2 * clock.tick);
+            assert!(reported <= Instant::now() + 2 * tick);
             (looks, late) = (looks + 1, late + u32::from(reported < before));
             if before > end {
                 break;

@@ -12,6 +12,7 @@ mod listed;
 mod open;
 mod queue;
 mod quota;
+mod refused;
 mod server_pool;
 mod shared_out;
 mod short;
@@ -42,6 +43,7 @@ pub use statements::{ForTypes, ServerStatements, StatementKey, TypesWanted};
 pub use users::{UserLease, UserLeaseError, UserLeases};
 
 use queue::{Grant, Permit, Ticket, Waiter};
+use refused::Refused;
 use server_pool::ServerPool;
 
 use crate::shared::{ClusterSettings, ClusterShared, CountedHere};
@@ -104,6 +106,8 @@ pub struct Pools {
     sessions: RefCell<HashMap<Arc<str>, usize>>,
     /// A connection has come free for somebody whom a server has refused one.
     freed: Notify,
+    /// Users whom a server has just refused a further connection.
+    refused: RefCell<Refused>,
 }
 
 impl Pools {
@@ -119,6 +123,7 @@ impl Pools {
             now: Cell::new(Instant::now()),
             sessions: RefCell::default(),
             freed: Notify::new(),
+            refused: RefCell::default(),
         }
     }
 
@@ -195,8 +200,9 @@ impl Pools {
     ) -> Option<Result<Lease, LeaseError>> {
         let pool = self.server(server.id, &server.name);
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
-        if !self.take_permit(&pool) {
-            return None;
+        let refused = self.lately_refused(server.id, &wanted.key.user);
+        if !self.take_permit(&pool, refused.is_none()) {
+            return refused.map(Err);
         }
         Some(self.open(&pool, server, wanted).await)
     }
@@ -216,7 +222,11 @@ impl Pools {
     ) -> Result<Lease, LeaseError> {
         let pool = self.server(server.id, &server.name);
         *pool.last_wanted.borrow_mut() = Some(wanted.clone());
-        if !self.take_permit(&pool) {
+        let refused = self.lately_refused(server.id, &wanted.key.user);
+        if !self.take_permit(&pool, refused.is_none()) {
+            if let Some(error) = refused {
+                return Err(error);
+            }
             match self.wait(&pool, wanted, wait, (waits, leaves)).await? {
                 // One that has to log in again is in no state that matters.
                 Grant::Connection(connection)
@@ -247,6 +257,7 @@ impl Pools {
         // Opening is rare and its future is large: sessions do not carry it along.
         let connection = Box::pin(open::open(&self.shared, server, wanted, &pool.stats)).await.map_err(|error| {
             pool.stats.open_failures.add_one();
+            self.refused.borrow_mut().note(server.id, &wanted.key.user, &error, Instant::now());
             LeaseError::Open(Box::new(error))
         })?;
         pool.stats.opened.add_one();
@@ -254,13 +265,16 @@ impl Pools {
         Ok(Lease::new(Box::new(connection), self.clone(), pool.clone()))
     }
 
-    /// The right to open a connection: a free one, or that of an idle connection that fits no session here.
-    fn take_permit(&self, pool: &ServerPool) -> bool {
+    /// The right to open a connection: a free one, or, if it `may_close` one, that of an idle connection that fits no session here.
+    fn take_permit(&self, pool: &ServerPool, may_close: bool) -> bool {
         if pool.has_waiters() {
             return false;
         }
         if self.take_free_permit(pool) {
             return true;
+        }
+        if !may_close {
+            return false;
         }
         if pool.quota.try_take(self.worker) {
             pool.quota.release(self.worker);

@@ -43,6 +43,7 @@ mod processes;
 mod proof;
 mod prove;
 mod query;
+mod read_only;
 mod recover;
 mod relay;
 mod replay;
@@ -63,6 +64,7 @@ mod transaction_log;
 mod typed;
 mod warm;
 mod who;
+mod withhold;
 mod write;
 
 use std::time::Instant;
@@ -138,7 +140,9 @@ impl Session {
         if self.client.has_unsent() {
             self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         }
-        if let Some(refusal) = self.make_ready(&query).await {
+        if (self.here.held.is_some() || !query.statement.is_plain_read())
+            && let Some(refusal) = self.make_ready(&query).await
+        {
             self.finish(&query, End::Refused(Instant::now(), &refusal));
             return self.refuse(request, &refusal).await.map(|()| None);
         }
@@ -250,11 +254,8 @@ impl Session {
     ) -> Result<(), SessionEnd> {
         let mut attempts = Attempts::of(query.request.packets.len());
         self.env.show_query(query);
-        let shares = self.may_share(query);
-        let mut own = None;
-        if shares {
-            attempts.sharing = self.shares_now_or_later(query);
-        }
+        attempts.sharing = self.sharing_at_first(query);
+        let (shares, mut own) = (attempts.sharing != Sharing::Never, None);
         attempts.in_any_schema = self.does_same_in_any_schema(query);
         loop {
             if attempts.sharing == Sharing::Now
@@ -279,10 +280,8 @@ impl Session {
             if self.env.handle.take_noted_kill() {
                 return Box::pin(self.leave_killed(held, query, &attempts)).await;
             }
-            let mut outcome = Outcome::default();
-            if let Err(error) =
-                self.exchange(&mut held, query, (&route, attempts.at), fill.as_deref(), &mut outcome).await
-            {
+            let (mut outcome, began) = (Outcome::default(), (&route, attempts.at));
+            if let Err(error) = self.exchange(&mut held, query, began, fill.as_deref(), &mut outcome).await {
                 let failed = Failed { held, error, outcome };
                 match Box::pin(self.go_on(query, &mut route, failed, &mut attempts)).await? {
                     Next::TryAgain if route.reason == Reason::WritingFunction => query.hide_write(),
@@ -300,7 +299,7 @@ impl Session {
             if self.belief.failed_unseen(query, &outcome) || self.belief.ran_unseen(query, &outcome) {
                 Box::pin(self.ask_behind_reply(&mut held, &mut outcome)).await;
             }
-            if let Some(written) = self.learn(&mut held, query, &route, &outcome, over) {
+            if let Some(written) = self.learn(&mut held, query, &route, &mut outcome, over) {
                 Box::pin(self.report_to_tier(written, defines)).await;
             }
             if let Some(fill) = fill.take() {
@@ -308,6 +307,7 @@ impl Session {
                 self.keep_answer(*fill, query, held.lease.server(), &mut outcome, took);
             }
             self.log(query, &outcome);
+            let Some(held) = self.give_back_at_once(held, &outcome) else { return Ok(()) };
             return self.settle(held, query, &outcome).await;
         }
     }

@@ -122,6 +122,8 @@ struct PreparedText {
     leaves: Leaves,
     /// Its execution may announce characteristics of the next transaction.
     announces: bool,
+    /// It is known to read only.
+    reads: bool,
 }
 
 impl Pins {
@@ -222,7 +224,12 @@ impl Pins {
         text.is_none_or(|text| text.announces)
     }
 
-    /// Whether a text was prepared whose execution may do so.
+    /// Whether the text that was prepared by this name is known to read only.
+    pub fn text_reads(&self, name: &str) -> bool {
+        self.details.as_ref().and_then(|details| details.prepared.get(name)).is_some_and(|text| text.reads)
+    }
+
+    /// Whether a text was prepared whose execution may announce them.
     pub fn some_text_may_announce(&self) -> bool {
         self.details.as_ref().is_some_and(|details| details.prepared.values().any(|text| text.announces))
     }
@@ -386,8 +393,13 @@ mod tests {
     fn what_a_prepared_text_leaves_outlives_it() {
         let mut pins = Pins::default();
         let (name, leaves) = ("s".to_owned(), Leaves::SEQUENCES);
-        pins.note(&Effect::PrepareText { name: name.clone(), text: None, leaves, announces: false }, None, true);
+        pins.note(
+            &Effect::PrepareText { name: name.clone(), text: None, leaves, announces: false, reads: true },
+            None,
+            true,
+        );
         assert!(!pins.text_may_announce(&name) && pins.text_may_announce("other"));
+        assert!(pins.text_reads(&name) && !pins.text_reads("other"));
         pins.note(&Effect::ExecuteText { name: name.clone() }, None, true);
         pins.note(&Effect::DeallocateText { name }, None, true);
         assert_eq!(pins.words().collect::<Vec<_>>(), ["sequence"]);

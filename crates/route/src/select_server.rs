@@ -37,10 +37,10 @@ pub fn select(
     preferences: Preferences<'_>,
     now: Instant,
 ) -> Option<ServerId> {
-    let is_free =
-        |id: &ServerId| !preferences.avoid.contains(id) && view.server(*id).is_none_or(|server| !server.fenced);
-    let usable = |server: &&ServerView| server.health == Health::Up && is_free(&server.id);
-    let primary = || view.primary.filter(is_free);
+    let is_avoided = |id: ServerId| preferences.avoid.contains(&id);
+    let usable = |server: &&ServerView| server.health == Health::Up && !server.fenced && !is_avoided(server.id);
+    let is_fenced = |id: ServerId| view.server(id).is_some_and(|server| server.fenced);
+    let primary = || view.primary.filter(|id| !is_avoided(*id) && !is_fenced(*id));
     // While a switchover is under way, what may write waits for the new primary.
     let may_write = |id: &ServerId| !view.hold_writes || view.primary != Some(*id);
     let has_all = |id: &ServerId| {

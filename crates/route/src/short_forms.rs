@@ -90,11 +90,11 @@ impl ShortForms {
             self.usual_us = took_us;
         }
         self.usual_us += (took_us - self.usual_us) * NEWEST;
-        let is_quick = took <= bounds.time / QUICK_PART;
+        let is_quick = || took <= bounds.time / QUICK_PART;
         let is_usual = took_us <= self.usual_us * f64::from(TIMES_USUAL);
         let form = self.form(digest);
-        form.was_quick |= is_quick;
-        form.count(bytes > bounds.bytes || !is_quick && !is_usual);
+        form.was_quick = form.was_quick || is_quick();
+        form.count(bytes > bounds.bytes || !is_usual && !is_quick());
     }
 
     /// A run on a pipeline is over, and was short.

@@ -260,6 +260,11 @@ impl StateMap {
         Some(value.trim_matches('\''))
     }
 
+    /// The same; of a variable that the session has not set, the global value.
+    pub fn variable_or_global<'a>(&'a self, name: &str, catalog: &'a Catalog) -> Option<&'a str> {
+        self.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str))
+    }
+
     /// Whether servers tell of transactions (`session_track_transaction_info`), as far as the session has said so.
     pub fn tells_transactions(&self) -> bool {
         let tells = self.variable("session_track_transaction_info");
@@ -399,30 +404,27 @@ fn canonical(name: &str) -> &str {
     }
 }
 
-/// Gives a variable a value that a server has told.
+/// Gives a variable a value that a server has told, as SQL: numbers bare (a quoted number is refused by numeric variables), all
+/// else quoted so that no sql_mode reads it otherwise.
 fn assignment(name: &str, value: &str) -> String {
-    format!("{name}={}", value_literal(name, value))
+    let is_null = value.is_empty() && NULL_IF_EMPTY.contains(&name);
+    // The text that it has without a time is refused.
+    let is_word = name == "system_versioning_asof" && value == "DEFAULT";
+    let is_plain = || value.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\');
+    match value {
+        _ if is_null => [name, "=NULL"].concat(),
+        _ if is_word || is_number(value) => [name, "=", value].concat(),
+        _ if is_plain() => [name, "='", value, "'"].concat(),
+        _ => [name, "=", &sql::text::hexadecimal(value.as_bytes())].concat(),
+    }
 }
 
-/// A value as a tracker tells it, as SQL: numbers bare (a quoted number is refused by numeric variables), all else
-/// quoted so that no sql_mode reads it otherwise.
-fn value_literal(name: &str, value: &str) -> String {
-    if value.is_empty() && NULL_IF_EMPTY.contains(&name) {
-        return "NULL".into();
-    }
-    // The text that it has without a time is refused.
-    if name == "system_versioning_asof" && value == "DEFAULT" {
-        return value.into();
-    }
+/// Whether a value is a decimal number without an exponent.
+fn is_number(value: &str) -> bool {
     let digits = value.strip_prefix('-').unwrap_or(value);
-    let is_number = digits.starts_with(|c: char| c.is_ascii_digit())
+    digits.starts_with(|c: char| c.is_ascii_digit())
         && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        && digits.bytes().filter(|byte| *byte == b'.').count() <= 1;
-    if is_number {
-        return value.into();
-    }
-    let plain = value.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\'' && byte != b'\\');
-    if plain { format!("'{value}'") } else { sql::text::hexadecimal(value.as_bytes()) }
+        && digits.bytes().filter(|byte| *byte == b'.').count() <= 1
 }
 
 #[cfg(test)]

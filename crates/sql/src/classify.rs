@@ -197,11 +197,21 @@ impl<'a> Classifier<'a> {
         self.skip();
     }
 
-    /// Skips to the end of the statement without looking.
+    /// Skips to the end of the statement, and looks no further than [`Classifier::pass`].
     fn skip(&mut self) {
         while !self.cursor.at_end() {
-            self.cursor.bump();
+            self.pass();
         }
+    }
+
+    /// Takes a token of a part that is not scanned. Few such parts compute a value, as the time of PURGE, the schedule of an event
+    /// and the default of a new column do; those may assign user variables.
+    fn pass(&mut self) {
+        if self.cursor.kind() == TokenKind::UserVariable && self.cursor.ahead().kind() == TokenKind::Assign {
+            let name = self.user_variable();
+            self.assigned(name, Value::Unknown);
+        }
+        self.cursor.bump();
     }
 
     /// A reader that needs no more than its kind and reason.
@@ -257,7 +267,7 @@ impl<'a> Classifier<'a> {
     /// Skips the names, dots and modifiers in hand up to one of these words, a paren or the end.
     fn skip_to(&mut self, words: &[W]) {
         while !self.cursor.at_end() && !self.cursor.at_any(words) {
-            self.cursor.bump();
+            self.pass();
         }
     }
 

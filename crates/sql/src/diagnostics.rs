@@ -90,10 +90,16 @@ pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<(Vec<AskedDia
     let mut all = Vec::new();
     while cursor.at(W::Get) {
         all.push(asked(&mut cursor)?);
-        while cursor.accept_kind(TokenKind::Semicolon) {}
+        // A second one is a syntax error, unless nothing follows.
+        cursor.accept_kind(TokenKind::Semicolon);
     }
-    let rest = if cursor.kind() == TokenKind::End { text.len() } else { cursor.token.start };
+    let rest = if is_over(cursor) { text.len() } else { cursor.token.start };
     (!all.is_empty()).then_some((all, rest))
+}
+
+/// Whether a text begins with RESIGNAL.
+pub fn resignals(text: &[u8], dialect: &Dialect) -> bool {
+    Cursor::new(text, dialect).at(W::Resignal)
 }
 
 /// The items of the GET DIAGNOSTICS in hand.
@@ -150,6 +156,13 @@ mod tests {
         Dialect { family: Family::MariaDb, version: 101_119, modes: Modes::empty(), encoding: Encoding::Utf8 };
 
     #[test]
+    fn the_word_resignal_counts_where_a_statement_begins() {
+        let resignals = |text: &str| resignals(text.as_bytes(), &DIALECT);
+        assert!(resignals("/* a */ Resignal") && resignals("/*! RESIGNAL */ SET MESSAGE_TEXT = 'b'"));
+        assert!(!resignals("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'resignal'") && !resignals("DO 1 -- RESIGNAL"));
+    }
+
+    #[test]
     fn messages_are_shown_from_where_to_where() {
         let shown = |sql: &str| {
             shown_messages(sql.as_bytes(), &DIALECT).map(|shown| (shown.errors_only, shown.offset, shown.limit))
@@ -172,7 +185,10 @@ mod tests {
         assert_eq!((found, rest), (vec![AskedDiagnostics { condition: None, items }], 54));
         let (found, _) = asked("GET DIAGNOSTICS CONDITION 2 @m = MESSAGE_TEXT").unwrap();
         assert_eq!((found[0].condition, found[0].items.len()), (Some(2), 1));
-        let sql = "GET DIAGNOSTICS @n = NUMBER;; GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT; SELECT 1; GET it";
+        let (found, rest) = asked("GET DIAGNOSTICS @n = NUMBER;; SELECT 1").unwrap();
+        assert_eq!((found.len(), rest), (1, 28), "servers refuse an empty statement ahead of another one");
+        assert_eq!(asked("GET DIAGNOSTICS @n = NUMBER;; ").unwrap().1, 30);
+        let sql = "GET DIAGNOSTICS @n = NUMBER; GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT; SELECT 1; GET it";
         let (found, rest) = asked(sql).unwrap();
         assert_eq!((found.len(), &sql[rest..]), (2, "SELECT 1; GET it"));
         for sql in [

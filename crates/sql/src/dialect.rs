@@ -71,30 +71,39 @@ impl Encoding {
 pub fn modes_from_sql_mode(sql_mode: &str) -> Modes {
     let combined = Modes::PIPES_AS_CONCAT | Modes::ANSI_QUOTES | Modes::IGNORE_SPACE;
     let mut modes = Modes::empty();
+    let meanings = [
+        ("ANSI_QUOTES", Modes::ANSI_QUOTES),
+        ("NO_BACKSLASH_ESCAPES", Modes::NO_BACKSLASH_ESCAPES),
+        ("PIPES_AS_CONCAT", Modes::PIPES_AS_CONCAT),
+        ("IGNORE_SPACE", Modes::IGNORE_SPACE),
+        ("ANSI", combined),
+        ("MSSQL", combined),
+        ("DB2", combined),
+        ("POSTGRESQL", combined),
+        ("MAXDB", combined),
+        ("ORACLE", combined | Modes::ORACLE),
+    ];
     for name in sql_mode.split(',') {
-        modes |= match name.trim().to_ascii_uppercase().as_str() {
-            "ANSI_QUOTES" => Modes::ANSI_QUOTES,
-            "NO_BACKSLASH_ESCAPES" => Modes::NO_BACKSLASH_ESCAPES,
-            "PIPES_AS_CONCAT" => Modes::PIPES_AS_CONCAT,
-            "IGNORE_SPACE" => Modes::IGNORE_SPACE,
-            "ANSI" | "MSSQL" | "DB2" | "POSTGRESQL" | "MAXDB" => combined,
-            "ORACLE" => combined | Modes::ORACLE,
-            _ => Modes::empty(),
-        };
+        let meaning = meanings.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim()));
+        modes |= meaning.map_or(Modes::empty(), |(_, meaning)| *meaning);
     }
     modes
 }
 
 /// How the text of a client that uses this character set (or collation) is to be read.
 pub fn encoding_of_charset(charset: &str) -> Encoding {
-    let charset = charset.to_ascii_lowercase();
+    const ENCODINGS: [(&str, Encoding); 8] = [
+        ("utf8mb4", Encoding::Utf8),
+        ("utf8mb3", Encoding::Utf8),
+        ("utf8", Encoding::Utf8),
+        ("big5", Encoding::Big5),
+        ("gbk", Encoding::Gbk),
+        ("sjis", Encoding::Sjis),
+        ("cp932", Encoding::Sjis),
+        ("gb18030", Encoding::Gb18030),
+    ];
     // A collation's name begins with its character set's.
-    match charset.split('_').next().unwrap_or_default() {
-        "big5" => Encoding::Big5,
-        "gbk" => Encoding::Gbk,
-        "sjis" | "cp932" => Encoding::Sjis,
-        "gb18030" => Encoding::Gb18030,
-        "utf8" | "utf8mb3" | "utf8mb4" => Encoding::Utf8,
-        _ => Encoding::AsciiSafe,
-    }
+    let name = charset.split_once('_').map_or(charset, |(name, _)| name);
+    let known = ENCODINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    known.map_or(Encoding::AsciiSafe, |(_, encoding)| *encoding)
 }

@@ -94,6 +94,8 @@ pub enum Effect {
         leaves: Leaves,
         /// Its execution may announce characteristics of the next transaction ([`Effect::may_announce`]).
         announces: bool,
+        /// It is known to read only.
+        reads: bool,
     },
     /// EXECUTE name, or EXECUTE IMMEDIATE with a non-literal (`name` is empty then).
     ExecuteText {

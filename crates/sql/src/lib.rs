@@ -36,7 +36,7 @@ mod walk;
 mod words;
 
 pub use classify::{classify, parts, statements};
-pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, shown_messages};
+pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, resignals, shown_messages};
 pub use dialect::{Dialect, Encoding, Family, Modes, encoding_of_charset, modes_from_sql_mode};
 pub use digest::{DIGEST_TEXT_MAX, Digest, digest, digest_hash};
 pub use effect::{Effect, LockKind, Value, Victim};

@@ -25,7 +25,8 @@ const DIGITS_MAX: usize = 18;
 const NUMBER: u8 = 1;
 const STRING: u8 = 2;
 
-/// The meaning of a byte for the shape of a text.
+/// The meaning of a byte for the shape of a text. Bytes of the first two are their own shape. These have the numbers 0 and 1, so
+/// that the numbers of several bytes, or'ed, are below 2 only if all are of these two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Class {
@@ -133,6 +134,17 @@ fn has_meaning_of_shape(statement: &Statement, shape: &[u8]) -> bool {
     plain && !skips && !is_values()
 }
 
+/// How many letters and marks a text begins with. Most are found eight at a time.
+fn plain_bytes(text: &[u8]) -> usize {
+    let class = |byte: &u8| CLASSES[usize::from(*byte)] as u8;
+    let is_plain = |classes: u8| classes <= Class::Letter as u8;
+    let (words, _) = text.as_chunks::<8>();
+    let plain =
+        words.iter().take_while(|word| is_plain(word.iter().fold(0, |all, byte| all | class(byte)))).count() * 8;
+    let last = text[plain..].iter().position(|byte| !is_plain(class(byte)));
+    last.map_or(text.len(), |last| plain + last)
+}
+
 /// Writes the text's shape, which is no longer than the text; `None` if it has none.
 fn shape_of<'a>(text: &[u8], shape: &'a mut [u8; TEXT_BYTES_MAX]) -> Option<&'a [u8]> {
     let mut bytes = text.iter();
@@ -144,8 +156,7 @@ fn shape_of<'a>(text: &[u8], shape: &'a mut [u8; TEXT_BYTES_MAX]) -> Option<&'a 
     loop {
         // Letters and marks, the most of a text, are their own shape.
         let rest = bytes.as_slice();
-        let plain = rest.iter().position(|byte| !matches!(class(*byte), Class::Mark | Class::Letter));
-        let (plain, rest) = rest.split_at(plain.unwrap_or(rest.len()));
+        let (plain, rest) = rest.split_at(plain_bytes(rest));
         if let Some(last) = plain.last() {
             in_word = class(*last) == Class::Letter;
             shape.get_mut(end..end + plain.len())?.copy_from_slice(plain);
@@ -243,6 +254,20 @@ mod tests {
             assert_eq!(**statement, classify(text.as_bytes(), &DIALECT, &NoFunctions), "{text}");
         }
         Rc::ptr_eq(&statements[0], &statements[1])
+    }
+
+    #[test]
+    fn letters_and_marks_are_counted_to_the_first_other_byte() {
+        for length in 0..40 {
+            for at in 0..length {
+                for byte in 0..=255_u8 {
+                    let mut text = b"SELECT c, d FROM t_a WHERE (a = b) AND c"[..length].to_vec();
+                    text[at] = byte;
+                    let is_plain = |byte: &u8| matches!(CLASSES[usize::from(*byte)], Class::Mark | Class::Letter);
+                    assert_eq!(plain_bytes(&text), text.iter().take_while(|byte| is_plain(byte)).count());
+                }
+            }
+        }
     }
 
     #[test]

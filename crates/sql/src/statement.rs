@@ -42,6 +42,24 @@ pub struct Statement {
     pub verdict: Verdict,
 }
 
+impl Statement {
+    /// Whether it is one SELECT from tables that asks nothing of its session, and changes nothing of it but the results that each
+    /// statement leaves.
+    #[inline]
+    pub fn is_plain_read(&self) -> bool {
+        self.kind == Kind::Select
+            && self.access == Access::Read
+            && self.parts <= 1
+            && self.uses_tables
+            && self.found_rows == (FoundRows::Rows { skipped: 0 })
+            && self.asks.is_empty()
+            && self.effects.is_empty()
+            && self.transaction.is_none()
+            && !self.insert_id_unsure
+            && !self.accounts
+    }
+}
+
 /// The value of FOUND_ROWS() behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FoundRows {

@@ -180,9 +180,10 @@ fn effect(effect: &Effect) -> String {
         Effect::CloseHandler(name) => format!("close-handler {name}"),
         Effect::XaStart => "xa-start".to_owned(),
         Effect::XaEnd { finished } => (if *finished { "xa-finished" } else { "xa-end" }).to_owned(),
-        Effect::PrepareText { name: to, text, leaves: what, announces } => {
+        Effect::PrepareText { name: to, text, leaves: what, announces, reads } => {
             let left = if what.is_empty() { String::new() } else { format!(" leaves {}", leaves(*what)) };
-            format!("prepare {to} = {}{left}{}", name(text), if *announces { " announces" } else { "" })
+            let announces = if *announces { " announces" } else { "" };
+            format!("prepare {to} = {}{left}{announces}{}", name(text), if *reads { " reads" } else { "" })
         }
         Effect::ExecuteText { name } => format!("execute {}", if name.is_empty() { "?" } else { name }),
         Effect::DeallocateText { name } => format!("deallocate {name}"),

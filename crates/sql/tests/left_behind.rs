@@ -24,6 +24,34 @@ fn plain_values_leave_the_id_that_is_reported() {
 }
 
 #[test]
+fn plain_reads_are_selects_of_rows_that_ask_and_change_nothing_else() {
+    let plain = |sql: &str| classify(sql.as_bytes(), &DIALECT, &NoFunctions).is_plain_read();
+    for sql in ["SELECT a FROM t WHERE id = 1", "SELECT a FROM t JOIN db.u USING (id) ORDER BY a", "SELECT a FROM t;"] {
+        assert!(plain(sql), "{sql}");
+    }
+    for sql in [
+        "SELECT 1",
+        "SELECT a FROM t; SELECT b FROM t",
+        "SELECT a FROM t FOR UPDATE",
+        "SELECT a FROM t LIMIT 5 OFFSET 2",
+        "SELECT a, @x FROM t",
+        "SELECT a, @x := a FROM t",
+        "SELECT a INTO @x FROM t",
+        "SELECT a, ROW_COUNT() FROM t",
+        "SELECT a, f(a) FROM t",
+        "SELECT a, NEXTVAL(s) FROM t",
+        "SELECT COUNT(*) FROM t",
+        "SELECT SQL_CALC_FOUND_ROWS a FROM t LIMIT 1",
+        "SELECT a FROM t UNION SELECT 1",
+        "SHOW TABLES",
+        "UPDATE t SET a = 1",
+        "CALL p()",
+    ] {
+        assert!(!plain(sql), "{sql}");
+    }
+}
+
+#[test]
 fn what_nobody_sees_leaves_a_doubt() {
     for sql in [
         "INSERT IGNORE INTO t VALUES (1)",

@@ -6,7 +6,7 @@ mod session_variables;
 
 use std::collections::{BTreeMap, HashMap};
 
-use facts::catalog::{Catalog, Collation};
+use facts::catalog::{Catalog, Collation, Globals};
 use net::query::{Client, QueryError, ResultSet};
 
 use super::dialect::Dialect;
@@ -56,7 +56,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
 ///
 /// # Errors
 /// The connection broke.
-pub(crate) async fn load_globals(client: &mut Client) -> Result<HashMap<String, String>, QueryError> {
+pub(crate) async fn load_globals(client: &mut Client) -> Result<Globals, QueryError> {
     Ok(read_globals(&client.query_one("SHOW GLOBAL VARIABLES").await?))
 }
 
@@ -88,7 +88,7 @@ fn read_collations(answer: &ResultSet) -> HashMap<u16, Collation> {
         .collect()
 }
 
-fn read_globals(answer: &ResultSet) -> HashMap<String, String> {
+fn read_globals(answer: &ResultSet) -> Globals {
     (0..answer.rows.len())
         .filter_map(|row| {
             let name = answer.text(row, "Variable_name")?.to_lowercase();

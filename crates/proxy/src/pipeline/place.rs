@@ -95,6 +95,8 @@ pub struct Read {
     pub(super) was_long: Cell<bool>,
     /// Its reply is here, and the connection waits until its session has taken it.
     pub(super) is_untaken: Cell<bool>,
+    /// A kill of it may still be on its way: its connection is closed when the session has taken the reply.
+    pub(super) is_killed: Cell<bool>,
     /// Its connection, if that was lost while the read was long.
     pub(super) lost: RefCell<Option<LostConnection>>,
     /// It was not sent in the turn in which it came.
@@ -117,6 +119,7 @@ impl Read {
             is_long: Cell::new(false),
             was_long: Cell::new(false),
             is_untaken: Cell::new(false),
+            is_killed: Cell::new(false),
             lost: RefCell::default(),
             waits: Cell::new(false),
             sent_late: Cell::new(None),
@@ -134,7 +137,7 @@ impl Read {
         swap(&mut self.request, &mut outgoing.bytes);
         swap(self.expected.get_mut(), &mut outgoing.pending);
         self.reply.get_mut().clear();
-        for mark in [&self.is_long, &self.was_long, &self.is_untaken, &self.waits] {
+        for mark in [&self.is_long, &self.was_long, &self.is_untaken, &self.is_killed, &self.waits] {
             mark.set(false);
         }
         self.sent_late.set(None);
@@ -201,6 +204,11 @@ impl Place {
         self.pipeline.take_lost()
     }
 
+    /// Somebody kills what runs on the connection, which may be the next read by then: it is closed when the place is dropped.
+    pub fn close_behind_reply(&self) {
+        self.read.is_killed.set(true);
+    }
+
     /// The bytes of the reply.
     pub fn reply(&self) -> Ref<'_, Vec<u8>> {
         self.read.reply.borrow()
@@ -209,6 +217,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if self.read.is_killed.take() {
+            self.pipeline.lose();
+        }
         if self.read.is_untaken.take() {
             self.pipeline.taken(self.read.was_long.take());
         } else if self.read.is_long.take() {

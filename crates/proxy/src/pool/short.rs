@@ -63,7 +63,7 @@ impl Pools {
         match self.shared.short.worker_for(pool.id, &connection.origin.key.user) {
             None => Some(connection),
             Some(worker) if worker == self.worker => {
-                self.freed.notify_one();
+                self.room_for_short();
                 Some(connection)
             }
             Some(worker) => {
@@ -89,14 +89,15 @@ impl Pools {
             return;
         }
         match self.shared.short.worker_for(pool.id, user) {
-            Some(worker) if worker == self.worker => self.freed.notify_one(),
+            Some(worker) if worker == self.worker => self.room_for_short(),
             Some(worker) => self.shared.send(worker, Mail::Freed(self.shared.name.clone())),
             None => {}
         }
     }
 
-    /// Another worker says that there is room.
+    /// There is room at this or another worker.
     pub fn room_for_short(&self) {
+        self.refused.borrow_mut().room();
         self.freed.notify_one();
     }
 

@@ -166,6 +166,11 @@ impl ServerStatements {
         self.known.contains_key(key)
     }
 
+    /// Whether one has this id of the server's.
+    pub fn has_id(&self, id: u32) -> bool {
+        self.known.values().any(|known| known.id == id)
+    }
+
     /// How many are prepared.
     pub fn len(&self) -> usize {
         self.known.len()

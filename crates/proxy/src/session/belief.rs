@@ -86,6 +86,26 @@ impl Belief {
         self.facts.get()
     }
 
+    /// [`StateMap::releases`] of the state.
+    pub(super) fn releases(&self) -> bool {
+        let facts = self.facts();
+        facts.releases.unwrap_or_else(|| {
+            let releases = self.state.releases(&self.catalog);
+            self.facts.set(StateFacts { releases: Some(releases), ..facts });
+            releases
+        })
+    }
+
+    /// [`StateMap::is_traced`] of the state.
+    pub(super) fn is_traced(&self) -> bool {
+        let facts = self.facts();
+        facts.is_traced.unwrap_or_else(|| {
+            let is_traced = self.state.is_traced();
+            self.facts.set(StateFacts { is_traced: Some(is_traced), ..facts });
+            is_traced
+        })
+    }
+
     #[cold]
     pub(super) fn renew_facts(&self) {
         let Dialect { family, version, .. } = self.facts.get().dialect;

@@ -47,19 +47,14 @@ impl Checksum {
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Ok(ok) | Event::RowsEnd(ok) => {
-                self.bytes(&[1]);
-                self.bytes(&ok.affected_rows.to_le_bytes());
-                self.bytes(&ok.warnings.to_le_bytes());
-                self.bytes(ok.info);
+                self.mark(1, ok.warnings);
+                self.word(ok.affected_rows);
+                if !ok.info.is_empty() {
+                    self.bytes(ok.info);
+                }
             }
-            Event::Eof(eof) => {
-                self.bytes(&[2]);
-                self.bytes(&eof.warnings.to_le_bytes());
-            }
-            Event::Error(error) => {
-                self.bytes(&[3]);
-                self.bytes(&error.code.to_le_bytes());
-            }
+            Event::ColumnsEnd(eof) | Event::Eof(eof) => self.mark(2, eof.warnings),
+            Event::Error(error) => self.mark(3, error.code),
             Event::Prepared(_) | Event::Infile(_) | Event::Progress | Event::Text(_) => {}
         }
     }
@@ -71,6 +66,13 @@ impl Checksum {
         self.state
     }
 
+    /// An event of this kind, and its number, behind so many bytes. Bytes that do not fill a word yet count later: how many they are
+    /// does not depend on the chunks.
+    fn mark(&mut self, kind: u64, number: u16) {
+        self.word((kind << 56 | u64::from(number) << 40) ^ self.length);
+    }
+
+    #[inline]
     fn word(&mut self, word: u64) {
         let product = u128::from(self.state ^ word ^ FACTOR) * u128::from(FACTOR);
         self.state = (product as u64) ^ (product >> 64) as u64 ^ self.state.rotate_left(32);

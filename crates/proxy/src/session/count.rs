@@ -156,9 +156,7 @@ impl Finished for Query<'_> {
             Body::Execute(id) => session.belief.statements.find(id).is_some_and(|known| known.prepared.rewritten),
             _ => false,
         };
-        self.text_replaced.get()
-            || matches!(self.body, Body::Payload(_)) && self.command == Command::Query
-            || prepared()
+        self.text_replaced.get() || self.body.is_another_text() && self.command == Command::Query || prepared()
     }
 }
 

@@ -127,8 +127,7 @@ impl Session {
 impl Belief {
     /// The client hears of transactions what it has asked for, whatever its connection tells.
     fn hide_characteristics(&mut self, held: &Held) {
-        let own = self.state.variable(TRANSACTION_INFO);
-        let own = own.or_else(|| self.catalog.globals.get(TRANSACTION_INFO).map(String::as_str));
+        let own = self.state.variable_or_global(TRANSACTION_INFO, &self.catalog);
         self.tracking.hide(held.lease.origin.tells_characteristics, own, held.lease.origin.mariadb);
     }
 }

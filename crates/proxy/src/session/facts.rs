@@ -11,6 +11,9 @@ use route::state::StateMap;
 impl Session {
     /// When servers get other defaults, the session keeps those that it began with, as on a server of its own.
     pub(super) fn look_at_catalog(&mut self) {
+        if !self.here.cluster.catalog_is_fresh() {
+            self.take_newest_catalog();
+        }
         if self.here.cluster.has_catalog(&self.belief.catalog) {
             return;
         }
@@ -21,6 +24,15 @@ impl Session {
         self.belief.catalog = now;
         self.belief.renew_facts();
         self.show_changed_state();
+    }
+
+    /// Somebody has defined code, and the catalog may be here already: the maker, of another worker, has the reply then, and nobody
+    /// may run the code as one that is unknown.
+    #[cold]
+    fn take_newest_catalog(&self) {
+        if self.here.cluster.shared.published.catalog_is_fresh() {
+            self.env.worker.take_published(&self.here.cluster);
+        }
     }
 
     /// A connection that no session has used yet has the servers' defaults of now. If somebody has just changed one, the session

@@ -8,8 +8,9 @@ use wire::exchange::Expect;
 
 use super::belief::Belief;
 use super::query::{Body, Query};
-use super::relay::{Outcome, Relay, RelayError, Withhold};
+use super::relay::{Outcome, Relay, RelayError};
 use super::tracking::TRANSACTION_INFO;
+use super::withhold::Withhold;
 use super::write::write;
 use super::{Held, Session};
 use crate::outgoing::{Outgoing, Purpose};

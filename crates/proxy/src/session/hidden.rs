@@ -1,6 +1,7 @@
 //! The effects of tables and views that the text of a statement does not show.
 
 use ::facts::catalog::Hidden;
+use sql::{Asks, Kind};
 
 use super::Session;
 use super::belief::Belief;
@@ -12,8 +13,14 @@ impl Session {
     #[inline]
     pub(super) fn find_hidden(&self, query: &mut Query<'_>) {
         query.catalog_was_fresh = self.here.cluster.catalog_is_fresh();
-        if !self.belief.catalog.hidden.is_empty() && !query.prepares() {
-            query.hides = self.belief.hidden_in(query);
+        if query.prepares() {
+            return;
+        }
+        if !query.catalog_was_fresh {
+            query.find_unread_code();
+        }
+        if !self.belief.catalog.hidden.is_empty() {
+            query.hides = [query.hides, self.belief.hidden_in(query)].into_iter().flatten().reduce(Hidden::and);
             if query.hides.is_some_and(|hidden| hidden.writes) {
                 query.hide_write();
             }
@@ -22,6 +29,20 @@ impl Session {
             {
                 hidden.leaves = hidden.all_leaves();
             }
+        }
+    }
+}
+
+impl Query<'_> {
+    /// Takes all that a statement may run for code that nobody has read: a view, a trigger or a function was defined a moment ago.
+    #[cold]
+    fn find_unread_code(&mut self) {
+        if self.statement.uses_tables || self.statement.kind == Kind::PreparedText {
+            self.hides = Some(Hidden { unread: true, ..Hidden::default() });
+        }
+        // The function of a prepared statement may be another one by now.
+        if self.statement.asks.contains(Asks::STORED_FUNCTIONS) {
+            self.hide_write();
         }
     }
 }

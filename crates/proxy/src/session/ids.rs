@@ -21,8 +21,9 @@ use wire::reply::Prepared;
 use super::Session;
 use super::belief::Belief;
 use super::diagnostics::read_back::rows;
+use super::long_text::query_of;
 use super::processes::Shown;
-use super::query::Query;
+use super::query::{Body, Query};
 use super::relay::RelayError;
 use super::reset::{ask, read_reply};
 use super::write::write;
@@ -120,14 +121,14 @@ impl Session {
         connection: &mut Connection,
         query: &Query<'_>,
         out: &mut Outgoing,
-    ) -> Result<Option<Vec<u8>>, RelayError> {
-        let Some((&byte, arguments)) = query.request.payload().split_first() else { return Ok(None) };
+    ) -> Result<Option<Body>, RelayError> {
+        let Some((_, arguments)) = query.request.payload().split_first() else { return Ok(None) };
         let Ok(text_at) = query_text_at(arguments, self.client.capabilities) else { return Ok(None) };
         let (attributes, text) = arguments.split_at(text_at);
         let Some(instead) = self.text_instead(connection, query, text, out).await? else { return Ok(None) };
         out.columns = instead.columns;
         query.text_replaced.set(true);
-        Ok(Some([&[byte], attributes, &instead.text].concat()))
+        Ok(Some(query_of(attributes, instead.text).await))
     }
 
     /// The text with these places filled in; `None` if the server does not say what it needs.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use facts::view::ServerId;
+use facts::view::{Role, ServerId};
 use net::client::Cause;
 use net::query::{Client, Limits};
 use wire::handshake::ServerError;
@@ -16,7 +16,8 @@ use super::attempts::Attempts;
 use super::cluster_session::{ClusterSession, Held};
 use super::environment::Environment;
 use super::query::Query;
-use super::relay::{NOT_IN_GROUP, Outcome};
+use super::relay::Outcome;
+use super::withhold::NOT_IN_GROUP;
 use crate::error::{Refusal, SessionEnd};
 use crate::pool::ConnectionEnd;
 use crate::shared::login_as;
@@ -29,6 +30,9 @@ const LOGIN_WAIT: Duration = Duration::from_secs(1);
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 /// How long the other connections to such a server are given to end as well.
 const OTHERS_WAIT: Duration = Duration::from_millis(20);
+/// How many of these waits a member of a group is given. One that is told to refuse statements ends all sessions, and may serve a new
+/// one in that moment; the monitor hears of it with one of its next probes.
+const MEMBER_WAITS: u32 = 15;
 
 impl Environment {
     /// Waits for a connection, unless somebody kills the statement meanwhile: no server knows of it yet.
@@ -79,8 +83,16 @@ impl Session {
             return false;
         }
         // Failover tools, and servers that shut down, end all connections, one after the other.
-        tokio::time::sleep(OTHERS_WAIT).await;
-        !self.here.cluster.pools.has_lost_idle(server)
+        let waits = if self.here.cluster.view().group.is_some() { MEMBER_WAITS } else { 1 };
+        for _ in 0..waits {
+            tokio::time::sleep(OTHERS_WAIT).await;
+            let view = self.here.cluster.view();
+            let serves = view.server(server).is_some_and(|known| !known.is_lost() && known.role != Role::Unknown);
+            if !serves || self.here.cluster.pools.has_lost_idle(server) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Whether the server lives and lets this user work. Some servers end all sessions and live on: MySQL that goes offline, members
@@ -112,9 +124,16 @@ impl Session {
     }
 }
 
-/// Whether a server that says so serves other sessions.
+/// Whether a server that says so to a new session serves other sessions. One that ends all sessions ends this one, too.
 fn lives(said: &ServerError) -> bool {
-    !matches!(said.code, errno::ER_SERVER_SHUTDOWN | errno::ER_SERVER_OFFLINE_MODE | NOT_IN_GROUP)
+    !matches!(
+        said.code,
+        errno::ER_SERVER_SHUTDOWN
+            | errno::ER_SERVER_OFFLINE_MODE
+            | errno::ER_CONNECTION_KILLED
+            | errno::ER_QUERY_INTERRUPTED
+            | NOT_IN_GROUP
+    )
 }
 
 impl ClusterSession {

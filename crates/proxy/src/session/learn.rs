@@ -2,8 +2,9 @@
 
 mod changes;
 mod effects;
+mod plain;
+mod statements;
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,16 +15,17 @@ use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
 use super::belief::Belief;
-use super::diagnostics::unreported::{is_hidden, runs_hidden};
-use super::query::{Body, Query};
+use super::diagnostics::unreported::{is_hidden, runs_hidden, waits_by_flag};
+use super::query::Query;
 use super::relay::{Outcome, StateChange};
-use super::statements::{ClientStatement, PreparedText};
 use super::who::Who;
 use super::{Doubt, Held, Session};
 use crate::pool::Key;
 use cache::WriteFacts;
 use changes::went_elsewhere;
+pub(super) use effects::defines_what_stays;
 use route::{Pin, Route, Target};
+use statements::texts_prepared;
 
 /// Errors with which a server rolls the transaction back.
 const ROLLED_BACK: [u16; 2] = [errno::ER_LOCK_DEADLOCK, errno::ER_XA_RBDEADLOCK];
@@ -65,9 +67,14 @@ impl Session {
         held: &mut Held,
         query: &Query<'_>,
         route: &Route,
-        outcome: &Outcome,
+        outcome: &mut Outcome,
         over: Instant,
     ) -> Option<facts::tables::WrittenRows> {
+        if self.belief.is_plain(query, outcome) {
+            outcome.is_plain = true;
+            self.learn_plain(held, query, route, outcome, over);
+            return None;
+        }
         let succeeded = outcome.error.is_none();
         let (was_open, was_reported) =
             (self.belief.pins.has(Pin::Transaction), self.belief.status.contains(Status::IN_TRANSACTION));
@@ -94,7 +101,7 @@ impl Session {
         self.learn_diagnostics(held, query, outcome, route.target == Target::Pinned);
         if !outcome.changes.is_empty() {
             // SHOW PROFILES and the traces outlive the variables that made them.
-            self.belief.pins.put(Pin::Tracing, self.belief.pins.has(Pin::Tracing) || self.belief.state.is_traced());
+            self.belief.pins.put(Pin::Tracing, self.belief.pins.has(Pin::Tracing) || self.belief.is_traced());
         }
         if let Some(before) = before.filter(|before| *before == self.belief.state) {
             // A holder of the old state sees at once that nothing has changed.
@@ -125,8 +132,13 @@ impl Session {
         let succeeded = outcome.error.is_none();
         if let Some(hidden) = &query.hides {
             self.belief.pins.note(&Effect::Leaves(hidden.leaves), None, succeeded);
-            if hidden.writes {
+            // A view that nobody could read may hold `LAST_INSERT_ID(expression)`.
+            if hidden.writes || hidden.unread {
                 (self.belief.past.doubt, held.lease.origin.insert_id) = (Some(Doubt::Any), None);
+            }
+            if (hidden.sets_variables || hidden.unread) && !succeeded && !query.statement.access.only_reads() {
+                // Triggers have run for the rows before the one that failed.
+                self.belief.pins.hidden_user_variables(true);
             }
         }
         if query.runs_text() {
@@ -173,84 +185,6 @@ impl Session {
             self.transaction.written = Some(TableScope::Any);
         }
     }
-
-    /// A statement of MySQL has opened a cursor: neither it nor its copy on this connection is again what it was.
-    #[cold]
-    fn learn_cursor(&mut self, held: &mut Held, id: u32) {
-        let Some(known) = self.belief.statements.find_mut(id) else { return };
-        known.rows_stay = !known.rows_come;
-        let own = &known.prepared.key;
-        let text = known.cursor_of.as_ref().unwrap_or(&own.text).clone();
-        held.lease.origin.statements.opened_cursor(&crate::pool::StatementKey { text, context: own.context });
-    }
-
-    /// Prepared statements: what was prepared, which cursor is open, which long data is used up.
-    fn learn_statement(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
-        match (&query.body, query.command) {
-            (Body::Prepare(key), _) => {
-                let Some(prepared) = outcome.prepared.filter(|_| outcome.error.is_none()) else {
-                    return self.belief.statements.prepare_failed();
-                };
-                let max = held.lease.origin.statements_max;
-                held.lease.origin.statements.insert(key.clone(), prepared.statement, max);
-                let statement = ClientStatement {
-                    id: self.belief.statements.last_id(),
-                    prepared: Rc::new(PreparedText {
-                        key: key.clone(),
-                        state: self.belief.state.clone(),
-                        dialect: self.belief.facts().dialect,
-                        statement: query.statement.clone(),
-                        long_form: query.long_form(),
-                        tags: query.text().and_then(|text| sql::only_tags(text.bytes)),
-                        rewritten: query.text().is_some_and(|text| *sql::without_tags(text.bytes) != *key.text),
-                    }),
-                    parameters: prepared.parameters,
-                    types: None,
-                    typed: None,
-                    cursor_of: None,
-                    rows_stay: false,
-                    rows_come: false,
-                    long_data_of: None,
-                    refused: None,
-                };
-                self.belief.statements.insert(statement, &self.env.worker.shared.prepared_bytes);
-            }
-            (Body::Execute(id), _) => {
-                let open =
-                    query.opens_cursor && outcome.status.is_some_and(|status| status.contains(Status::CURSOR_EXISTS));
-                if open || self.belief.pins.has(Pin::Cursor) {
-                    self.belief.pins.cursor(*id, open);
-                }
-                if open && !held.lease.origin.mariadb {
-                    self.learn_cursor(held, *id);
-                }
-                // The server has counted rows that no client may ever fetch.
-                self.belief.past.found_rows_unsure |= open;
-                if self.belief.pins.has(Pin::LongData) {
-                    self.end_long_data(*id);
-                }
-                if query.statement.kind == Kind::Definition
-                    && let Some(prepared) = query.prepared()
-                {
-                    // Definitions are seldom repeated, and a plugin stays in use by a statement of its tables that is prepared.
-                    held.lease.origin.statements.retire(&prepared.key);
-                }
-            }
-            (_, Command::RegisterReplica) if outcome.error.is_none() => self.belief.pins.put(Pin::Replication, true),
-            (Body::OfStatement(id), Command::StmtFetch) => {
-                let done = |status: Status| status.contains(Status::LAST_ROW_SENT);
-                if outcome.error.is_some() || outcome.status.is_some_and(done) {
-                    self.belief.pins.cursor(*id, false);
-                }
-            }
-            (Body::OfStatement(id), Command::StmtReset) => {
-                self.belief.pins.cursor(*id, false);
-                self.end_long_data(*id);
-            }
-            (Body::OfStatement(id), Command::StmtSendLongData) => self.learn_long_data(*id, query),
-            _ => {}
-        }
-    }
 }
 
 impl Belief {
@@ -273,8 +207,16 @@ impl Belief {
     #[inline]
     pub(super) fn ran_unseen(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
         let is_old_framing = outcome.ended_by_eof && outcome.error.is_none() && !self.is_mariadb();
-        let calls_hidden = || query.hides.is_some_and(|hidden| hidden.calls || hidden.writes || hidden.unread);
+        let calls_hidden = || query.hides.is_some_and(|hidden| hidden.runs_code());
         is_old_framing && (runs_hidden(query) || query.runs_text() && calls_hidden())
+            || query.prepares() && self.prepared_unseen(query)
+    }
+
+    /// Whether MySQL may have chosen the schema of a function to prepare a statement, and the session's again. It reports that
+    /// with the next OK of the connection, which may be another session's.
+    #[cold]
+    fn prepared_unseen(&self, query: &Query<'_>) -> bool {
+        !self.is_mariadb() && self.pins.is_empty() && query.statement.asks.contains(sql::Asks::STORED_FUNCTIONS)
     }
 
     /// The flags that show the session's mode have changed. A routine that has set `sql_mode` leaves flags that contradict the
@@ -359,29 +301,6 @@ impl Who {
     }
 }
 
-/// How many texts a statement has prepared by PREPARE or EXECUTE IMMEDIATE, or tried to: servers number them with the statements of
-/// the protocol. Behind an error in a text of several, nobody says which of them ran.
-#[inline]
-fn texts_prepared(query: &Query<'_>, outcome: &Outcome, mariadb: bool) -> usize {
-    let statement = &query.statement;
-    match statement.parts {
-        0 | 1 if statement.kind != Kind::PreparedText => 0,
-        0 | 1 if mariadb && is_immediate(statement) => 1,
-        2.. if outcome.error.is_some() => 0,
-        _ => statement.effects.iter().filter(|effect| matches!(effect, Effect::PrepareText { .. })).count(),
-    }
-}
-
-/// Whether the only statement of a text is EXECUTE IMMEDIATE: what it runs may prepare nothing itself.
-fn is_immediate(statement: &sql::Statement) -> bool {
-    let is_other = |effect: &Effect| match effect {
-        Effect::PrepareText { .. } | Effect::DeallocateText { .. } => true,
-        Effect::ExecuteText { name } => !name.is_empty(),
-        _ => false,
-    };
-    statement.kind == Kind::PreparedText && !statement.effects.iter().any(is_other)
-}
-
 /// Whether user variables may have been set behind the text's back. Servers tell a routine's `SET @x`, but neither
 /// `SELECT … INTO @x`, `@x := …`, GET DIAGNOSTICS nor an OUT argument inside of one (seen with MariaDB 10.11).
 fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
@@ -391,6 +310,8 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
         && statement.parts <= 1
         && outcome.error.as_ref().is_some_and(|error| error.code == errno::ER_PARSE_ERROR);
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS) && statement.access != Access::Read;
+    // MariaDB ends a result in the old framing with a flag alone, also of a function that is taken for one that only reads.
+    let flags = waits_by_flag(outcome) && (runs_hidden(query) || query.hides.is_some_and(|hidden| hidden.runs_code()));
     // In another schema there may have been a view, or a trigger.
     let triggers = statement.access == Access::Primary(Why::Writes)
         && went_elsewhere(outcome)
@@ -399,5 +320,5 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
-    !refused && (calls || triggers || resolves || statement.effects.iter().any(is_hidden))
+    !refused && (calls || flags || triggers || resolves || statement.effects.iter().any(is_hidden))
 }

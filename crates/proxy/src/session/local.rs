@@ -31,6 +31,12 @@ fn unknown_command() -> Refusal {
     Refusal::like_server(errno::ER_UNKNOWN_COM_ERROR, b"08S01", "Unknown command")
 }
 
+/// Servers answer so to a packet that they cannot take apart.
+pub(super) fn malformed(mariadb: bool) -> Refusal {
+    let end = if mariadb { "" } else { "." };
+    Refusal::like_server(errno::ER_MALFORMED_PACKET, b"HY000", format!("Malformed communication packet{end}"))
+}
+
 /// Each family names the function that found nothing.
 fn unknown_statement(id: u32, command: Command, mariadb: bool) -> Refusal {
     let place = match command {
@@ -128,6 +134,14 @@ impl Session {
         answered
     }
 
+    /// A command that is too short. MySQL counts as for one that it does not know.
+    pub(super) fn answer_cut_command(&mut self, request: &Request) -> Answered {
+        let earlier = self.belief.own_messages().unwrap_or(0);
+        let answered = self.answer_error_behind(request, &malformed(self.belief.is_mariadb()));
+        self.belief.past.own_messages = earlier.saturating_add(1);
+        answered
+    }
+
     /// A command about a statement that the client has not prepared.
     pub(super) fn answer_unknown_statement(
         &mut self,
@@ -141,13 +155,16 @@ impl Session {
 
     /// A command fails before it begins. MySQL puts the error behind the messages that are there.
     pub(super) fn answer_error_behind(&mut self, request: &Request, refusal: &Refusal) -> Answered {
-        let before = self.belief.past.warnings.take().filter(|_| !self.belief.is_mariadb());
+        let is_mysql = !self.belief.is_mariadb();
+        let before = self.belief.past.warnings.take().filter(|_| is_mysql);
+        let errors = if is_mysql && before.is_none() { self.belief.past.take_errors() } else { Vec::new() };
         let answered = self.answer_error(request, refusal);
         if let Some(before) = before {
             let code = refusal.code.to_string();
             let row = [&b"Error"[..], code.as_bytes(), refusal.message.as_bytes()];
             self.belief.past.warnings = super::diagnostics::read_back::with_row(before, &row);
         }
+        self.belief.past.put_ahead(errors);
         answered
     }
 }

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use sql::rewrite::{OwnValue, Rewritten};
 use sql::{Dialect, Statement};
+use wire::command::Command;
+use wire::packet;
 
 use super::Session;
+use super::query::Body;
 use crate::worker::KnownFunctions;
 
 /// Texts up to this length are read by the worker itself: that takes it a few milliseconds at most.
@@ -84,6 +87,23 @@ impl Session {
     }
 }
 
+/// The body of a query with this text. A thread makes the packets of a long one: to copy it would hold the worker.
+pub(super) async fn query_of(attributes: &[u8], text: Vec<u8>) -> Body {
+    if text.len() <= LONG_TEXT_BYTES {
+        return Body::Payload([&[Command::Query.byte()], attributes, &text].concat());
+    }
+    let attributes = attributes.to_vec();
+    let framed = move || {
+        let payload = [&[Command::Query.byte()], &attributes[..], &text].concat();
+        drop(text);
+        let headers = payload.len() / packet::PAYLOAD_BYTES_MAX + 1;
+        let mut packets = Vec::with_capacity(payload.len() + headers * packet::HEADER_BYTES);
+        packet::append(&mut packets, 0, &payload);
+        packets
+    };
+    Body::Packets(Rc::new(in_thread(framed).await))
+}
+
 /// Copies a long text for a thread, part by part: new memory for 15 MiB takes a worker some milliseconds.
 async fn copied(text: &[u8]) -> Arc<Vec<u8>> {
     let mut copy = Vec::with_capacity(text.len());
@@ -130,5 +150,17 @@ mod tests {
         let (copy, ()) = tokio::join!(copying, others);
         assert_eq!(*copy, text);
         assert!(turns.get() >= 100, "{} turns", turns.get());
+    }
+
+    #[tokio::test]
+    async fn the_packets_of_a_long_query_are_made_once() {
+        let Body::Payload(short) = query_of(b"\0\x01", b"DO 1".to_vec()).await else { panic!("no payload") };
+        assert_eq!(short, b"\x03\0\x01DO 1");
+        let text = vec![b'a'; packet::PAYLOAD_BYTES_MAX];
+        let Body::Packets(packets) = query_of(b"", text.clone()).await else { panic!("no packets") };
+        let (first, second) = packets.split_at(packet::HEADER_BYTES + packet::PAYLOAD_BYTES_MAX);
+        assert_eq!(first[..5], [0xff, 0xff, 0xff, 0, Command::Query.byte()]);
+        assert_eq!(second, b"\x01\0\0\x01a");
+        assert_eq!(packets.capacity(), packets.len());
     }
 }

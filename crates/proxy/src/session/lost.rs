@@ -12,6 +12,7 @@ use sql::{Access, Effect, Kind, TransactionStep, Why};
 use wire::{Status, errno};
 
 use super::attempts::Attempts;
+use super::belief::Belief;
 use super::client::Request;
 use super::cluster_session::ClusterSession;
 use super::proof::{Answer, Proof};
@@ -87,7 +88,7 @@ impl Session {
             return Box::pin(self.take_transaction_elsewhere(query, route, lost, attempts)).await;
         }
         let is_pinned = route.target == Target::Pinned;
-        if lost.sent && query.may_leave_something(None) {
+        if lost.sent && query.may_leave_something(None) && !self.belief.executes_reads(query) {
             if is_pinned {
                 let refusal = self.in_doubt(query, lost, "the session was pinned");
                 return self.end_with(query.request, refusal);
@@ -254,6 +255,17 @@ impl ClusterSession {
         };
         let silence = self.cluster.shared.settings.load().keepalive.idle;
         end == ConnectionEnd::Closed || end == ConnectionEnd::Reset && (silence.is_zero() || at.elapsed() < silence)
+    }
+}
+
+impl Belief {
+    /// Whether EXECUTE runs texts alone that are known to read only.
+    fn executes_reads(&self, query: &Query<'_>) -> bool {
+        let reads = |effect: &Effect| matches!(effect, Effect::ExecuteText { name } if self.pins.text_reads(name));
+        query.statement.kind == Kind::PreparedText
+            && query.statement.parts == 1
+            && !query.statement.effects.is_empty()
+            && query.statement.effects.iter().all(reads)
     }
 }
 

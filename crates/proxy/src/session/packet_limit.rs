@@ -97,7 +97,7 @@ mod tests {
     fn servers_take_what_their_buffer_holds() {
         let limit = PacketLimit::default();
         let catalog = |value: &str| {
-            let globals = [(NAME.to_owned(), value.to_owned())].into();
+            let globals = [(NAME.to_owned(), value.to_owned())].into_iter().collect();
             Catalog { globals, ..Catalog::default() }
         };
         limit.begin(&catalog("4096"));

@@ -172,8 +172,8 @@ impl Session {
             },
             Some(answer) => {
                 if self.env.handle.end_statement(KILL_WAIT).await {
-                    // Somebody kills what runs there, which may be the next read.
-                    drop(place.give_up());
+                    // The client gets this reply; run again, the read would not be killed again.
+                    place.close_behind_reply();
                 }
                 return Ok(answer);
             }

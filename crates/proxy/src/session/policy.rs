@@ -133,7 +133,7 @@ impl Session {
     pub(super) async fn refuse_by_policy(&mut self, query: &Query<'_>, refusal: Refusal) -> Result<(), SessionEnd> {
         self.finish(query, End::Refused(Instant::now(), &refusal));
         if query.prepares() {
-            self.belief.statements.prepare_failed();
+            self.belief.statements.forget_last();
         }
         self.answer_error(query.request, &refusal);
         self.client.flush().await.map_err(SessionEnd::ClientLost)

@@ -174,12 +174,21 @@ pub enum Body {
     AsCame,
     /// This payload instead.
     Payload(Vec<u8>),
+    /// These packets instead, of a long text.
+    Packets(Rc<Vec<u8>>),
     /// The client's statement with this id is prepared under this key.
     Prepare(StatementKey),
     /// COM_STMT_EXECUTE of the client's statement with this id.
     Execute(u32),
     /// Another command about the client's statement with this id, which stands first in the payload.
     OfStatement(u32),
+}
+
+impl Body {
+    /// Whether it is another text in place of the client's.
+    pub(super) fn is_another_text(&self) -> bool {
+        matches!(self, Body::Payload(_) | Body::Packets(_))
+    }
 }
 
 impl<'r> Query<'r> {

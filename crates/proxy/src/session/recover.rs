@@ -15,8 +15,9 @@ use super::attempts::Attempts;
 use super::client::Request;
 use super::lost::Lost;
 use super::query::Query;
-use super::relay::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, Withhold};
+use super::relay::{Outcome, RelayError};
 use super::reset::ask;
+use super::withhold::{GROUP_LOST, NOT_IN_GROUP, Withhold};
 use super::{Held, Session, kill};
 use crate::error::{Refusal, SessionEnd};
 use route::{Pin, Reason, Route, Target};
@@ -48,54 +49,6 @@ pub enum Next {
 }
 
 impl Session {
-    /// Which errors of this server another one may not have.
-    pub(super) fn withheld(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
-        let withhold = self.withheld_among_servers(query, route, server);
-        if self.here.cluster.is_standalone.get() { withhold.of_only_server() } else { withhold }
-    }
-
-    fn withheld_among_servers(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Withhold {
-        let (status, primary) = (self.belief.status, self.here.cluster.primary());
-        if let Some(withhold) = self.withheld_in_group(query, route, server) {
-            return withhold;
-        }
-        match route.target {
-            Target::Primary => Withhold::ReadOnly,
-            // A READ ONLY transaction is refused its writes as such, wherever it runs.
-            Target::Pinned if status.contains(Status::IN_READ_ONLY_TRANSACTION) => Withhold::ReadOnly,
-            // Behind a statement that failed nothing tells whether one is open; that it would be READ ONLY is sure.
-            Target::Pinned if !status.contains(Status::IN_TRANSACTION) && self.belief.facts().reads_only => {
-                Withhold::ReadOnly
-            }
-            Target::Reader if route.reason == Reason::ReadOnlySession => Withhold::ReadOnly,
-            Target::Reader if primary.is_some_and(|primary| primary != server) => match query.statement.kind {
-                sql::Kind::Set => Withhold::All,
-                _ => Withhold::NotYetHere,
-            },
-            Target::Pinned if self.transaction.log.is_some() => Withhold::Lost,
-            Target::Reader => Withhold::ShutsDown,
-            Target::Pinned | Target::Named(_) => Withhold::Nothing,
-        }
-    }
-
-    /// The same in a Galera group, where that is another.
-    fn withheld_in_group(&self, query: &Query<'_>, route: &Route, server: ServerId) -> Option<Withhold> {
-        let view = self.here.cluster.view();
-        view.group?;
-        let group = |read_only, alone| Some(Withhold::Group { read_only, alone });
-        match route.target {
-            Target::Primary => group(true, query.is_one_write() && self.belief.facts().autocommit),
-            Target::Named(_) => group(false, false),
-            Target::Reader
-                if route.reason == Reason::ReadOnlySession || view.primary.is_none_or(|primary| primary == server) =>
-            {
-                group(false, false)
-            }
-            Target::Pinned if self.transaction.log.is_some() => Some(Withhold::Lost),
-            Target::Reader | Target::Pinned => None,
-        }
-    }
-
     /// A statement lost against another one in its group and is as if it had never been: it is tried again, a bounded number
     /// of times.
     async fn after_conflict(

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 pub use copied::Copied;
 pub(super) use outcome::changes_of;
-pub use outcome::{GROUP_LOST, NOT_IN_GROUP, Outcome, RelayError, StateChange, Withhold, is_not_in_group};
+pub use outcome::{Outcome, RelayError, StateChange};
 pub use quoted::Texts;
 pub use taps::{RowChange, Taps};
 use tokio::io::{AsyncRead, ReadBuf};
@@ -27,6 +27,7 @@ use wire::exchange::{Advance, Event, Packet};
 
 use super::client::Client;
 use super::tracking::{ClientTracking, Hearing};
+use super::withhold::Withhold;
 use super::write::write_while_alive;
 use crate::outgoing::{Expected, Purpose};
 use crate::pool::{Connection, ConnectionEnd};

@@ -15,9 +15,10 @@ use super::diagnostics::learned::holds_number;
 use super::environment::Environment;
 use super::lost::Lost;
 use super::query::{Body, Kept, Query};
-use super::relay::{NOT_IN_GROUP, Outcome, Relay, RelayError, Taps, Withhold, is_not_in_group};
+use super::relay::{Outcome, Relay, RelayError, Taps};
 use super::reset::ask;
 use super::transaction_log::{Limits, LoggedStatement, Obstacle, Said, TransactionLog};
+use super::withhold::{NOT_IN_GROUP, Withhold, is_not_in_group};
 use super::{Held, Past, Session};
 use crate::error::Refusal;
 use crate::outgoing::Purpose;
@@ -110,9 +111,14 @@ impl Session {
             Some(TransactionStep::Commit { chain, .. } | TransactionStep::Rollback { chain, .. }) => chain,
             _ => statement.parts > 1 || statement.effects.iter().any(announces) || !self.belief.facts().autocommit,
         };
-        if begins && self.env.listener.settings.load().replay.mode != config::ReplayMode::Off {
-            let log =
-                TransactionLog::new(&self.belief.state, self.belief.past.insert_id, &route.target, &self.belief.pins);
+        if !begins {
+            return;
+        }
+        let replay = self.env.listener.settings.load().replay;
+        if replay.mode != config::ReplayMode::Off {
+            let limits = Limits { bytes_max: replay.bytes_max, statements_max: replay.statements_max };
+            let before = (&self.belief.state, self.belief.past.insert_id);
+            let log = TransactionLog::new(before, &route.target, &self.belief.pins, limits);
             self.transaction.log = Some(Box::new(log));
         }
     }
@@ -135,10 +141,8 @@ impl Session {
             Body::Execute(id) => self.belief.statements.find(*id).and_then(|known| known.types.clone()),
             _ => None,
         };
-        let replay = self.env.listener.settings.load().replay;
-        let limits = Limits { bytes_max: replay.bytes_max, statements_max: replay.statements_max };
         if let Some(log) = &mut self.transaction.log {
-            log.note((query, outcome), types, (&self.belief.state, self.belief.past.insert_id), limits);
+            log.note((query, outcome), types, (&self.belief.state, self.belief.past.insert_id));
         }
     }
 

@@ -7,6 +7,7 @@ use wire::exchange::Expect;
 
 use super::belief::Belief;
 use super::fix_up::reset_ahead;
+use super::long_text::LONG_TEXT_BYTES;
 use super::query::{Body, Query};
 use super::relay::RelayError;
 use super::statements::ClientStatement;
@@ -33,13 +34,13 @@ impl Session {
         }
         let mut instead = None;
         if query.command == Command::Query && self.belief.needs_text_instead(query) {
-            instead = Box::pin(self.query_instead(connection, query, out)).await?.map(Body::Payload);
+            instead = Box::pin(self.query_instead(connection, query, out)).await?;
         }
         let statement = match &query.body {
             Body::Execute(id) | Body::OfStatement(id) => {
                 Some((*id, self.prepared_on(connection, *id, query, out).await?))
             }
-            Body::AsCame | Body::Payload(_) | Body::Prepare(_) => None,
+            Body::AsCame | Body::Payload(_) | Body::Packets(_) | Body::Prepare(_) => None,
         };
         let may_be_refused = self.fix_up(connection, &self.belief.state, out);
         if !query.statement.effects.is_empty() {
@@ -67,8 +68,14 @@ impl Session {
             connection.origin.of_several |= connection.origin.last_session != 0;
             connection.origin.last_session = self.env.handle.id;
         }
-        let bytes = as_came.unwrap_or(&out.bytes);
-        match write_while_alive(&self.env.handle, &mut connection.stream, bytes).await {
+        let written = match as_came {
+            Some(long) if !out.bytes.is_empty() => Box::pin(self.write_behind(connection, out, long)).await,
+            packets => {
+                let packets = packets.unwrap_or(&out.bytes);
+                write_while_alive(&self.env.handle, &mut connection.stream, packets).await
+            }
+        };
+        match written {
             // A server that does not read to the end, such as one to which the statement is too long, may have said why.
             Err(RelayError::Server(_)) if !out.pending.is_empty() => {}
             written => {
@@ -79,12 +86,24 @@ impl Session {
         Ok(())
     }
 
-    /// Puts the statement into `out`, unless its packets can go as they came: then it gives these.
+    /// Writes what goes ahead of a long text, and then its packets: to copy these behind the former would hold the worker.
+    async fn write_behind(
+        &self,
+        connection: &mut Connection,
+        ahead: &Outgoing,
+        packets: &[u8],
+    ) -> Result<(), RelayError> {
+        write_while_alive(&self.env.handle, &mut connection.stream, &ahead.bytes).await?;
+        write_while_alive(&self.env.handle, &mut connection.stream, packets).await
+    }
+
+    /// Puts the statement into `out`, unless it has its packets already, and nothing goes ahead of them or they are a long
+    /// text's: then it gives these.
     pub(super) fn write_body<'q>(
         &mut self,
         connection: &Connection,
         query: &'q Query<'_>,
-        body: &Body,
+        body: &'q Body,
         statement: Option<(u32, u32)>,
         out: &mut Outgoing,
     ) -> Option<&'q [u8]> {
@@ -94,9 +113,9 @@ impl Session {
                 Some((before, mark, text)) => {
                     out.packet(|bytes| [before, mark, text].iter().for_each(|part| bytes.extend_from_slice(part)));
                 }
-                None if out.bytes.is_empty() => as_came = Some(&query.request.packets),
-                None => out.bytes.extend_from_slice(&query.request.packets),
+                None => as_came = Some(&query.request.packets),
             },
+            Body::Packets(packets) => as_came = Some(packets),
             Body::Payload(payload) => out.packet(|bytes| bytes.extend_from_slice(payload)),
             Body::Prepare(key) => out.packet(|bytes| {
                 bytes.push(Command::StmtPrepare.byte());
@@ -111,6 +130,11 @@ impl Session {
                 bytes.extend_from_slice(query.request.payload().get(5..).unwrap_or_default());
             }),
         }
+        if !out.bytes.is_empty()
+            && let Some(short) = as_came.take_if(|packets| packets.len() <= LONG_TEXT_BYTES)
+        {
+            out.bytes.extend_from_slice(short);
+        }
         as_came
     }
 
@@ -123,6 +147,7 @@ impl Session {
         let may_give_types = !self.belief.is_mariadb() && !self.belief.pins.has_long_data(id);
         let Some(known) = self.belief.statements.find_mut(id) else { return };
         known.rows_come |= !query.opens_cursor;
+        known.rows_stay &= !known.rows_come;
         if command == Command::StmtBulkExecute {
             if let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) {
                 let types = known.types_of(u64::from(known.parameters), bulk.types);
@@ -149,7 +174,7 @@ impl Session {
     /// The client closed a statement. There is no reply; backend connections keep theirs for the next who prepares the
     /// same text, except where a cursor or long data hangs on it.
     pub(super) async fn close_statement(&mut self, arguments: &[u8]) {
-        let Some(id) = super::request::statement_id(arguments) else { return };
+        let Some(id) = super::statements::statement_id(arguments) else { return };
         let closed = self.belief.statements.remove(id);
         let keys: Vec<StatementKey> = closed.iter().flat_map(ClientStatement::keys).collect();
         if let (Some(log), Some(closed)) = (&mut self.transaction.log, closed) {

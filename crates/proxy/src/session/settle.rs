@@ -5,15 +5,31 @@ use std::sync::atomic::Ordering;
 use stats::micros;
 use wire::errno;
 
-use super::belief::Belief;
 use super::diagnostics::unreported;
 use super::environment::Environment;
+use super::learn::defines_what_stays;
+use super::login::FRESH_CATALOG_WAIT;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session, kill};
 use crate::error::SessionEnd;
 
 impl Session {
+    /// Gives a connection back behind a [plain](Outcome::is_plain) reply that the client has. Where something is to be asked or
+    /// waited for first, the connection is the caller's still, for [`Session::settle`].
+    #[inline]
+    pub(super) fn give_back_at_once(&mut self, held: Held, outcome: &Outcome) -> Option<Held> {
+        if outcome.is_plain
+            && self.belief.past.is_known()
+            && !self.client.has_unsent()
+            && self.env.handle.end_statement_at_once()
+        {
+            held.lease.give_back();
+            return None;
+        }
+        Some(held)
+    }
+
     /// The session keeps its connection while it is pinned, else the connection returns to the pool.
     pub(super) async fn settle(
         &mut self,
@@ -21,6 +37,9 @@ impl Session {
         query: &Query<'_>,
         outcome: &Outcome,
     ) -> Result<(), SessionEnd> {
+        if outcome.error.is_none() && !self.here.cluster.catalog_is_fresh() {
+            Box::pin(self.wait_for_new_code(query)).await;
+        }
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         if outcome.error.is_none() && query.ends_session(|| self.belief.releases()) {
             return Err(SessionEnd::ClientLeft);
@@ -37,19 +56,21 @@ impl Session {
         let mariadb = held.lease.origin.mariadb;
         let waits = unreported::waits_behind(query, outcome, mariadb);
         let hears_more = waits && (settles || mariadb) || settles && unreported::waits_by_flag(outcome);
+        // A pinned session's connection shows its messages, but not those that stand in for them.
+        let asks_messages = self.belief.past.messages_unsure && (settles || held.lease.origin.stands_in);
         // Each later question would change the answer.
-        let counts = (settles || self.belief.past.found_rows_stand_in)
+        let counts = (settles || asks_messages || self.belief.past.found_rows_stand_in)
             && std::mem::take(&mut self.belief.past.found_rows_unsure);
         // On MySQL any question takes the messages away, elsewhere that for hidden variables.
         let asks_of_pins = asks_one_use || asks_locks;
         let asks_more = hears_more || counts || asks_of_pins || self.belief.only_user_variables_pin();
         let mut kept = unread && !mariadb && asks_more;
-        if kept || asks_more || settles && self.belief.past.messages_unsure {
+        if kept || asks_more || asks_messages {
             self.belief.past.is_here();
         }
         if kept && !Box::pin(self.keep_warnings(&mut held)).await
             || counts && !Box::pin(self.read_found_rows(&mut held)).await
-            || settles && self.belief.past.messages_unsure && !Box::pin(self.count_messages(&mut held)).await
+            || asks_messages && !Box::pin(self.count_messages(&mut held)).await
             || hears_more && !Box::pin(self.ask_unreported(&mut held, query)).await
             || asks_one_use && !Box::pin(self.ask_one_use(&mut held)).await
             || asks_locks && !Box::pin(self.ask_user_locks(&mut held)).await
@@ -77,6 +98,13 @@ impl Session {
         }
         self.release_known(held).await;
         Ok(())
+    }
+
+    /// All sessions may run new code as soon as its maker has the reply. Behind a definition the catalog is never fresh.
+    async fn wait_for_new_code(&self, query: &Query<'_>) {
+        if defines_what_stays(query, &self.belief.catalog) {
+            self.here.cluster.fresh_catalog(FRESH_CATALOG_WAIT).await;
+        }
     }
 
     /// Gives a connection back when the values that are in doubt are known; the session may keep it for one of them.
@@ -115,15 +143,6 @@ impl Session {
     }
 }
 
-impl Belief {
-    /// Whether the server closes the connection behind each COMMIT and ROLLBACK that does not say NO RELEASE.
-    fn releases(&self) -> bool {
-        const NAME: &str = "completion_type";
-        let own = self.state.variable(NAME).or_else(|| self.catalog.globals.get(NAME).map(String::as_str));
-        own.is_some_and(|own| own == "2" || own.eq_ignore_ascii_case("RELEASE"))
-    }
-}
-
 impl Environment {
     /// Shows others which query runs.
     #[inline]
@@ -144,12 +163,15 @@ impl Environment {
             let now = || micros(self.worker.shared.started.elapsed());
             self.handle.activity.set_transaction((bits & transaction != 0).then(now));
         }
-        for (index, _) in route::Pin::ALL.iter().enumerate() {
-            let (was, is) = (before >> index & 1, bits >> index & 1);
-            if let (Some(gauge), true) = (self.worker.stats.pins.at(index), was != is) {
-                gauge.add(i64::from(is) - i64::from(was));
+        let mut changed = before ^ bits;
+        while changed != 0 {
+            let index = changed.trailing_zeros() as usize;
+            changed &= changed - 1;
+            let is_pinned = bits >> index & 1 == 1;
+            if let Some(gauge) = self.worker.stats.pins.at(index) {
+                gauge.add(if is_pinned { 1 } else { -1 });
             }
-            if let (Some(count), true) = (self.worker.stats.pinned.at(index), was < is) {
+            if let (Some(count), true) = (self.worker.stats.pinned.at(index), is_pinned) {
                 count.add_one();
             }
         }

@@ -1,5 +1,7 @@
 //! The prepared statements that a client believes in: its id, the text, and what each execution needs.
 
+mod packed;
+
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,15 +13,20 @@ use wire::{Capabilities, errno};
 
 use super::client::Request;
 use super::query::Query;
-use super::request::statement_id;
 use super::typed::{self, Typed};
 use crate::bytes_in_use::{BytesInUse, BytesShare};
 use crate::error::Refusal;
 use crate::pool::{StatementKey, TypesWanted};
+pub use packed::PackedStatements;
 use route::state::StateMap;
 
 /// Statements that one session may keep prepared where the servers' `max_prepared_stmt_count` is not known: its default.
 pub const STATEMENTS_MAX: u64 = 16_382;
+
+/// The statement id that stands first in a command about a prepared statement.
+pub(super) fn statement_id(arguments: &[u8]) -> Option<u32> {
+    arguments.first_chunk().map(|id| u32::from_le_bytes(*id))
+}
 
 /// A text as it was prepared.
 #[derive(Clone, Debug)]
@@ -123,6 +130,20 @@ impl ClientStatement {
             let typed = Typed::by(execute, types, self.typed.as_deref());
             self.typed = typed.filter(|_| typed::may_run_again(&self.prepared.statement));
         }
+    }
+
+    /// Whether the rows of an execution that asks for no cursor stay for COM_STMT_FETCH. MySQL prepares a statement anew for values
+    /// for which the types of before do not stay: from then on rows come.
+    pub fn keeps_rows(&self, request: &Request, capabilities: Capabilities) -> bool {
+        let keeps = |execute: Execute<'_>| {
+            let known = self.types.as_ref().map_or(&[][..], |(_, types)| types);
+            let types = execute.types.unwrap_or(known);
+            match &self.typed {
+                Some(typed) => typed.stays_for(&execute, types),
+                None => types == known || typed::are_texts(&execute, types),
+            }
+        };
+        self.rows_stay && self.execution(request, capabilities).is_none_or(keeps)
     }
 
     /// The types that the parameters of an execution must have on MySQL, and the execution that gives them where this one does
@@ -265,11 +286,19 @@ impl ClientStatements {
         self.known.as_ref()?.get(&id)
     }
 
+    /// The statement that a command with these arguments is about.
+    #[inline]
+    pub fn named_in(&self, arguments: &[u8]) -> Option<&ClientStatement> {
+        self.find(statement_id(arguments)?)
+    }
+
     /// Keeps the refusal of long data for the next execution: COM_STMT_SEND_LONG_DATA has no reply, not even an error. Gives
     /// whether this is such a command.
     pub fn keep_refusal(&mut self, request: &Request, refusal: &Refusal) -> bool {
         let Some((&byte, arguments)) = request.payload().split_first() else { return false };
-        if Command::from_byte(byte) != Some(Command::StmtSendLongData) {
+        // MySQL answers one that is cut.
+        let is_cut = refusal.code == errno::ER_MALFORMED_PACKET;
+        if is_cut || Command::from_byte(byte) != Some(Command::StmtSendLongData) {
             return false;
         }
         if let Some(known) = statement_id(arguments).and_then(|id| self.find_mut(id)) {
@@ -278,8 +307,8 @@ impl ClientStatements {
         true
     }
 
-    /// The statement prepared last failed: there is none to execute.
-    pub fn prepare_failed(&mut self) {
+    /// No command can mean the statement prepared last: that failed, or MySQL knows no id for it.
+    pub fn forget_last(&mut self) {
         self.last_prepared = None;
     }
 
@@ -331,118 +360,5 @@ impl ClientStatements {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.known.as_ref().map_or(0, HashMap::len)
-    }
-
-    /// They leave the worker's thread.
-    pub fn pack(self) -> PackedStatements {
-        let ClientStatements { last_id, last_prepared, known, share } = self;
-        let pack = |statement: ClientStatement| {
-            let ClientStatement {
-                id,
-                prepared,
-                parameters,
-                types,
-                typed,
-                cursor_of: _,
-                rows_stay,
-                rows_come,
-                long_data_of: _,
-                refused,
-            } = statement;
-            let PreparedText { key, state, dialect, statement, long_form, tags, rewritten } =
-                Rc::unwrap_or_clone(prepared);
-            let statement = Rc::unwrap_or_clone(statement);
-            PackedStatement {
-                id,
-                parameters,
-                types,
-                typed,
-                rows_stay,
-                rows_come,
-                refused,
-                key,
-                state,
-                dialect,
-                statement,
-                long_form,
-                tags,
-                rewritten,
-            }
-        };
-        let known = known.map(|known| known.into_values().map(pack).collect());
-        PackedStatements { last_id, last_prepared, known, share }
-    }
-}
-
-/// A client's prepared statements between two workers.
-#[derive(Debug)]
-pub struct PackedStatements {
-    last_id: u32,
-    last_prepared: Option<u32>,
-    known: Option<Vec<PackedStatement>>,
-    share: Option<Box<BytesShare>>,
-}
-
-/// A [`ClientStatement`] with its [`PreparedText`]; the fields are theirs.
-#[derive(Debug)]
-struct PackedStatement {
-    id: u32,
-    parameters: u16,
-    types: Option<(u64, Box<[u8]>)>,
-    typed: Option<Box<Typed>>,
-    rows_stay: bool,
-    rows_come: bool,
-    refused: Option<Box<Refused>>,
-    key: StatementKey,
-    state: Arc<StateMap>,
-    dialect: Dialect,
-    statement: Statement,
-    long_form: Option<String>,
-    tags: Option<Box<[u8]>>,
-    rewritten: bool,
-}
-
-impl PackedStatements {
-    /// They are on their new worker.
-    pub fn unpack(self) -> ClientStatements {
-        let PackedStatements { last_id, last_prepared, known, share } = self;
-        let unpack = |packed: PackedStatement| {
-            let PackedStatement {
-                id,
-                parameters,
-                types,
-                typed,
-                rows_stay,
-                rows_come,
-                refused,
-                key,
-                state,
-                dialect,
-                statement,
-                long_form,
-                tags,
-                rewritten,
-            } = packed;
-            let statement = Rc::new(statement);
-            let prepared = PreparedText { key, state, dialect, statement, long_form, tags, rewritten };
-            let prepared = Rc::new(prepared);
-            (
-                id,
-                ClientStatement {
-                    id,
-                    prepared,
-                    parameters,
-                    types,
-                    typed,
-                    cursor_of: None,
-                    rows_stay,
-                    rows_come,
-                    long_data_of: None,
-                    refused,
-                },
-            )
-        };
-        let known = known.map(|known| known.into_iter().map(unpack).collect());
-        ClientStatements { last_id, last_prepared, known, share }
     }
 }

@@ -10,7 +10,6 @@ use wire::command::{Command, Execute};
 
 use super::Session;
 use super::count::Finished;
-use super::request::statement_id;
 
 /// The findings so far; a later one takes the place of an earlier one.
 struct Found {
@@ -73,7 +72,7 @@ impl Session {
                 attributes::of_query(arguments, self.client.capabilities, see);
             }
             Some(Command::StmtExecute | Command::StmtBulkExecute) => {
-                let known = statement_id(arguments).and_then(|id| self.belief.statements.find(id));
+                let known = self.belief.statements.named_in(arguments);
                 let Some(known) = known else { return };
                 found.note_comments(known.prepared.tags.as_deref().unwrap_or_default());
                 let execute = Execute::parse(arguments, known.parameters, self.client.capabilities);

@@ -4,30 +4,30 @@
 //! the server's own defaults, or of its own SET of a `session_track_…` variable, and nothing else.
 
 mod late;
+mod names;
 mod parts;
 mod reports;
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 
 use facts::catalog::Catalog;
 use route::state::StateMap;
 use sql::{Asks, Effect, Kind, Statement, Value};
-use wire::Status;
+use wire::reply::Ok;
 
 use late::Late;
+use names::Names;
 pub use parts::Parts;
 use parts::Step;
-use reports::Explicit;
+use reports::{Explicit, Held};
 
 /// The reports that the client wants. Its choice for reports of transactions is part of its state and not here: its backend
 /// connections have the very setting that it made, so their reports are for it, but for those that Sqluice makes report more
 /// ([`ClientTracking::hide`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientTracking {
-    /// Comma-separated names, or `*`.
-    variables: String,
+    variables: Names,
     schema: bool,
     state: bool,
     gtids: Gtids,
@@ -35,6 +35,8 @@ pub struct ClientTracking {
     transactions: Option<Transactions>,
     /// The transaction that a statement began, as last reported.
     explicit: Cell<Explicit>,
+    /// The thing that the session holds, as far as announcements without a report depend on it.
+    held: Cell<Held>,
     /// The reports that it has still to hear.
     late: RefCell<Option<Box<Late>>>,
 }
@@ -100,6 +102,8 @@ pub struct Hearing<'a> {
     pub parts: Option<&'a Parts>,
     /// It changes no schema and runs no code that could.
     pub stays: bool,
+    /// It changes nothing that a server announces, whatever runs in its place.
+    pub is_silent: bool,
 }
 
 impl<'a> Hearing<'a> {
@@ -113,7 +117,8 @@ impl<'a> Hearing<'a> {
         let step = if statement.parts == 1 { Step::of(statement) } else { Step::default() };
         let runs_nothing = matches!(statement.kind, Kind::Set | Kind::Transaction | Kind::Lock | Kind::Xa);
         let stays = is_text && runs_nothing && statement.parts == 1 && !statement.asks.contains(Asks::STORED_FUNCTIONS);
-        Hearing { tracking, state, effects: &statement.effects, step, parts: None, stays }
+        let is_silent = statement.kind == Kind::Diagnostics && statement.parts == 1;
+        Hearing { tracking, state, effects: &statement.effects, step, parts: None, stays, is_silent }
     }
 
     /// The schema that the session is in, before the statement and behind it; empty is none.
@@ -121,15 +126,30 @@ impl<'a> Hearing<'a> {
         self.stays.then(|| self.state.schema().unwrap_or_default())
     }
 
-    /// Whether the server announces changes with the OK packet of this reply, by its number from 1 on, and lists none. `tracking` has
-    /// the reports that the client wants to hear by now.
-    pub fn announces(&self, reply: usize, tracking: &ClientTracking, mariadb: bool, status: Status) -> bool {
+    /// Whether the server announces changes with this OK packet, at the end of rows or without any, and lists none. It
+    /// belongs to the reply of this number, from 1 on. `tracking` has the reports that the client wants to hear by now.
+    pub fn announces(
+        &self,
+        (reply, ok, has_rows): (usize, &Ok<'_>, bool),
+        tracking: &ClientTracking,
+        mariadb: bool,
+    ) -> bool {
         let part = self.parts.and_then(|parts| parts.part(reply));
         let step = part.map_or(self.step, |part| part.step);
         let set_before = part.and_then(|part| part.transactions);
         let transactions = || set_before.unwrap_or_else(|| Transactions::of(self.state.variable(TRANSACTION_INFO)));
         let before = self.parts.filter(|_| reply > 1).map_or(self.tracking, |parts| parts.tracking(reply - 1));
-        step.announces(&transactions, before, tracking, mariadb, status)
+        step.announces(&transactions, before, tracking, mariadb, ok.status)
+            || step.holds_on(&transactions, tracking)
+            || step.passes_transaction(&transactions, (ok, has_rows), mariadb)
+            || !mariadb && step.opens_table(&transactions, tracking, ok.status)
+    }
+
+    /// Whether the statement of this reply turns on the reports of transactions, which begin with that of none.
+    pub fn turns_on_transactions(&self, reply: usize) -> bool {
+        let step = self.parts.and_then(|parts| parts.part(reply)).map_or(self.step, |part| part.step);
+        let set_before = self.parts.and_then(|parts| parts.part(reply.checked_sub(1)?)?.transactions);
+        step.turns_on(&|| set_before.unwrap_or_else(|| Transactions::of(self.state.variable(TRANSACTION_INFO))))
     }
 
     /// Whether a status flag of a result may be about a change that the client wants to hear of, where the result has no room to
@@ -144,23 +164,20 @@ impl<'a> Hearing<'a> {
 impl ClientTracking {
     /// The list of variables that the client wants to hear of, as the server shows it: MariaDB sorts it, and names each once.
     pub fn variables_as_shown(&self, mariadb: bool) -> Cow<'_, str> {
-        if !mariadb || !self.variables.contains(',') {
-            return Cow::Borrowed(&self.variables);
-        }
-        let names: BTreeSet<_> = self.variables.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
-        Cow::Owned(names.into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>().join(","))
+        self.variables.as_shown(mariadb)
     }
 
     /// The reports that the servers' global variables set.
     pub fn of_servers(catalog: &Catalog) -> ClientTracking {
         let global = |name: &str, default: &str| catalog.globals.get(name).map_or(default.to_owned(), Clone::clone);
         ClientTracking {
-            variables: global("session_track_system_variables", DEFAULT_VARIABLES),
+            variables: Names::new(global("session_track_system_variables", DEFAULT_VARIABLES)),
             schema: is_on(&global("session_track_schema", "ON")),
             state: is_on(&global("session_track_state_change", "OFF")),
             gtids: gtids(&global("session_track_gtids", "OFF")),
             transactions: None,
             explicit: Cell::default(),
+            held: Cell::default(),
             late: RefCell::default(),
         }
     }
@@ -184,9 +201,9 @@ impl ClientTracking {
         match name {
             // A client that adds to what it found has found Sqluice's own `*`, which it did not ask for.
             "session_track_system_variables" if value.starts_with("*,") => {
-                self.variables = format!("{DEFAULT_VARIABLES}{}", &value[1..]);
+                self.variables = Names::new(format!("{DEFAULT_VARIABLES}{}", &value[1..]));
             }
-            "session_track_system_variables" => self.variables = value.to_owned(),
+            "session_track_system_variables" => self.variables = Names::new(value.to_owned()),
             "session_track_schema" => self.schema = is_on(value),
             "session_track_state_change" => self.state = is_on(value),
             "session_track_gtids" => self.gtids = gtids(value),
@@ -198,6 +215,11 @@ impl ClientTracking {
     /// The last report was of a transaction that a statement has begun.
     fn in_explicit(&self) -> bool {
         self.explicit.get() != Explicit::None
+    }
+
+    /// The session is behind MySQL's CREATE TABLE … START TRANSACTION, where the server takes the end of the transaction only.
+    pub fn in_transaction_of_new_table(&self) -> bool {
+        self.held.get() == Held::Table
     }
 
     /// It wants to hear that anything has changed: a SET of a variable, too.

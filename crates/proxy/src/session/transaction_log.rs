@@ -25,6 +25,8 @@ pub type Obstacle = Cow<'static, str>;
 
 /// The bytes that a state of the session counts for: it shares most of them with others.
 const STATE_BYTES: usize = 1024;
+/// Room for the packets of a usual transaction, which is seldom longer.
+const BYTES_AT_FIRST: usize = 256;
 
 /// The costs that one transaction may have, by the listener's settings.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,7 @@ pub struct TransactionLog {
     pub target: Target,
     /// Something may have been written.
     pub wrote: bool,
+    limits: Limits,
     bytes: Vec<u8>,
     entries: Vec<LoggedStatement>,
     /// The first entries, which only open the transaction.
@@ -99,15 +102,21 @@ impl Said {
 }
 
 impl TransactionLog {
-    /// Nothing yet, of a session in this state.
-    pub fn new(state: &Arc<StateMap>, insert_id: u64, target: &Target, pins: &Pins) -> TransactionLog {
+    /// Nothing yet, of a session in this state and with this LAST_INSERT_ID().
+    pub fn new(
+        (state, insert_id): (&Arc<StateMap>, u64),
+        target: &Target,
+        pins: &Pins,
+        limits: Limits,
+    ) -> TransactionLog {
         let target = if *target == Target::Pinned { Target::Primary } else { target.clone() };
         let mut log = TransactionLog {
             state: state.clone(),
             insert_id,
             target,
             wrote: false,
-            bytes: Vec::new(),
+            limits,
+            bytes: Vec::with_capacity(BYTES_AT_FIRST),
             entries: Vec::new(),
             preamble: 0,
             is_open: false,
@@ -173,7 +182,6 @@ impl TransactionLog {
         (query, outcome): (&Query<'_>, &Outcome),
         types: Option<(u64, Box<[u8]>)>,
         (after, insert_id): (&Arc<StateMap>, u64),
-        limits: Limits,
     ) {
         use TransactionStep::{Begin, Commit, ImplicitCommit, Rollback};
         let statement = &*query.statement;
@@ -212,6 +220,7 @@ impl TransactionLog {
         }
         let entries = (self.entries.len() + 1) * size_of::<LoggedStatement>() + self.states * STATE_BYTES;
         let cost = start + query.request.packets.len() + entries;
+        let limits = self.limits;
         if cost as u64 > limits.bytes_max {
             return self.give_up(format!("it is longer than {} bytes (replay_bytes_max)", limits.bytes_max).into());
         }

@@ -194,6 +194,12 @@ impl Typed {
     }
 }
 
+/// Whether all values of an execution are strings or NULL, for which each type stays.
+pub fn are_texts(execute: &Execute<'_>, types: &[u8]) -> bool {
+    let is_text = |at| matches!(Class::of(types, at, is_null(execute, at)), Class::Null | Class::Text);
+    (0..types.len() / 2).all(is_text)
+}
+
 /// Whether a statement may be run once more without anybody seeing it.
 pub fn may_run_again(statement: &Statement) -> bool {
     statement.kind == Kind::Select

@@ -19,8 +19,7 @@ impl SessionHandle {
     /// No backend connection belongs to the session any more. When somebody is about to kill what runs there, waits
     /// until that is done (at most `wait`) and gives true: the connection must not be used again.
     pub async fn end_statement(&self, wait: Duration) -> bool {
-        self.running.store(0, Ordering::SeqCst);
-        if self.killers.load(Ordering::SeqCst) == 0 {
+        if self.end_statement_at_once() {
             return false;
         }
         let done = async {
@@ -31,6 +30,13 @@ impl SessionHandle {
         // A killer that takes longer kills a connection that is closed by then.
         let _ = tokio::time::timeout(wait, done).await;
         true
+    }
+
+    /// No backend connection belongs to the session any more. Gives whether nobody is about to kill what runs there.
+    #[inline]
+    pub fn end_statement_at_once(&self) -> bool {
+        self.running.store(0, Ordering::SeqCst);
+        self.killers.load(Ordering::SeqCst) == 0
     }
 
     /// Begins to kill what runs. The kill is under way until the result is dropped, also with a future that is not polled any more.

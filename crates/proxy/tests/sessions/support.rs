@@ -121,6 +121,7 @@ async fn publish(published: &Published) {
         catalog.globals.insert(text(0).to_lowercase(), text(1));
     }
     published.publish_catalog(catalog);
+    published.catalog_was_read(published.catalog_request());
     let stage2 = native::stage2(&native::stage1(lab::APP_PASSWORD.as_bytes()));
     let account = Account {
         user: "app".into(),

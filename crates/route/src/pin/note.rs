@@ -46,11 +46,8 @@ impl Pins {
             }
             Effect::XaStart if succeeded => self.put(Pin::Xa, true),
             Effect::XaEnd { finished: true } if succeeded => self.put(Pin::Xa, false),
-            Effect::PrepareText { name, leaves, announces, .. } if succeeded => {
-                self.count(Pin::PreparedText, |details| {
-                    details.prepared.insert(name.clone(), PreparedText { leaves: *leaves, announces: *announces });
-                    false
-                })
+            Effect::PrepareText { name, leaves, announces, reads, .. } if succeeded => {
+                self.text_prepared(name, PreparedText { leaves: *leaves, announces: *announces, reads: *reads });
             }
             Effect::ExecuteText { name } => {
                 let known = self.details.as_ref().and_then(|details| details.prepared.get(name));
@@ -75,6 +72,13 @@ impl Pins {
             Effect::CountsConnection if succeeded => self.put(Pin::StatusCounters, true),
             _ => {}
         }
+    }
+
+    fn text_prepared(&mut self, name: &str, text: PreparedText) {
+        self.count(Pin::PreparedText, |details| {
+            details.prepared.insert(name.to_owned(), text);
+            false
+        });
     }
 
     /// A routine, or a text that was prepared, may have left this.

@@ -1,7 +1,7 @@
 //! Facts that follow from a state for each statement.
 
 use facts::catalog::Catalog;
-use sql::{Dialect, Encoding, Family, Modes};
+use sql::{Dialect, Family};
 
 use super::{StateMap, schema_hash};
 
@@ -16,12 +16,17 @@ pub struct StateFacts {
     pub autocommit: bool,
     /// Whether transactions are READ ONLY unless they say otherwise.
     pub reads_only: bool,
-    /// Whether each statement of a transaction sees what is committed by then, unless the transaction says otherwise.
+    /// Whether each statement of a transaction sees what is committed by then and no more, unless the transaction says otherwise.
+    /// False if it is not known.
     pub reads_newest: bool,
     /// Whether statements may see what others have not committed, unless their transaction says otherwise.
     pub reads_uncommitted: bool,
     /// Whether `column IS NULL` may ask for the session's last AUTO_INCREMENT number.
     pub null_is_last_id: bool,
+    /// [`StateMap::releases`], once somebody has asked.
+    pub releases: Option<bool>,
+    /// [`StateMap::is_traced`], once somebody has asked.
+    pub is_traced: Option<bool>,
     /// Of the schema's name: tells digests of different schemas apart.
     pub schema_hash: u64,
     /// Whether names without a schema may be those of tables that list connections.
@@ -33,21 +38,14 @@ pub struct StateFacts {
 impl StateMap {
     /// Whether autocommit is on.
     pub fn autocommit(&self, catalog: &Catalog) -> bool {
-        let value = self.variable("autocommit").or_else(|| catalog.globals.get("autocommit").map(String::as_str));
-        !value.is_some_and(is_off)
+        !self.variable_or_global("autocommit", catalog).is_some_and(is_off)
     }
 
     /// Whether transactions of this session are READ ONLY unless they say otherwise.
     pub fn reads_only(&self, catalog: &Catalog) -> bool {
-        let global = |name: &str| catalog.globals.get(name).map(String::as_str);
-        let value = self.variable("tx_read_only").or_else(|| global("tx_read_only"));
-        value.or_else(|| global("transaction_read_only")).is_some_and(|value| !is_off(value))
-    }
-
-    /// Whether each statement of this session's transactions sees what is committed by then and no more, unless they say otherwise. False
-    /// if it is not known.
-    pub fn reads_newest(&self, catalog: &Catalog) -> bool {
-        self.isolation(catalog).is_some_and(|level| level.eq_ignore_ascii_case("READ-COMMITTED"))
+        let value = self.variable_or_global("tx_read_only", catalog);
+        let value = value.or_else(|| catalog.globals.get("transaction_read_only").map(String::as_str));
+        value.is_some_and(|value| !is_off(value))
     }
 
     fn isolation<'a>(&'a self, catalog: &'a Catalog) -> Option<&'a str> {
@@ -56,15 +54,18 @@ impl StateMap {
     }
 
     fn null_is_last_id(&self, catalog: &Catalog) -> bool {
-        let value = self.variable("sql_auto_is_null");
-        value
-            .or_else(|| catalog.globals.get("sql_auto_is_null").map(String::as_str))
-            .is_some_and(|value| !is_off(value))
+        self.variable_or_global("sql_auto_is_null", catalog).is_some_and(|value| !is_off(value))
     }
 
     /// Whether what this session writes goes to the binary log, if the server has one.
     pub fn logs_writes(&self) -> bool {
         !self.variable("sql_log_bin").is_some_and(is_off)
+    }
+
+    /// Whether the server closes the connection behind each COMMIT and ROLLBACK that does not say NO RELEASE.
+    pub fn releases(&self, catalog: &Catalog) -> bool {
+        let completion = self.variable_or_global("completion_type", catalog);
+        completion.is_some_and(|completion| completion == "2" || completion.eq_ignore_ascii_case("RELEASE"))
     }
 
     /// Whether the server keeps, for this connection, how its statements went: `profiling` or `optimizer_trace` is on.
@@ -75,30 +76,26 @@ impl StateMap {
 
     /// How a server of this family and version would read text in this state.
     pub fn dialect(&self, catalog: &Catalog, family: Family, version: u32) -> Dialect {
-        let value = |name: &str| {
-            self.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str)).unwrap_or_default()
-        };
-        let modes =
-            if value("sql_mode").is_empty() { Modes::empty() } else { sql::modes_from_sql_mode(value("sql_mode")) };
-        let encoding = match value("character_set_client") {
-            "" => Encoding::AsciiSafe,
-            charset => sql::encoding_of_charset(charset),
-        };
+        let value = |name: &str| self.variable_or_global(name, catalog).unwrap_or_default();
+        let modes = sql::modes_from_sql_mode(value("sql_mode"));
+        let encoding = sql::encoding_of_charset(value("character_set_client"));
         Dialect { family, version, modes, encoding }
     }
 
     /// The facts of this state that statements need.
     pub fn facts(&self, catalog: &Catalog, family: Family, version: u32) -> StateFacts {
+        let isolation = self.isolation(catalog);
+        let isolates = |level: &str| isolation.is_some_and(|own| own.eq_ignore_ascii_case(level));
         StateFacts {
             fingerprint: self.fingerprint,
             dialect: self.dialect(catalog, family, version),
             autocommit: self.autocommit(catalog),
             reads_only: self.reads_only(catalog),
-            reads_newest: self.reads_newest(catalog),
-            reads_uncommitted: self
-                .isolation(catalog)
-                .is_some_and(|level| level.eq_ignore_ascii_case("READ-UNCOMMITTED")),
+            reads_newest: isolates("READ-COMMITTED"),
+            reads_uncommitted: isolates("READ-UNCOMMITTED"),
             null_is_last_id: self.null_is_last_id(catalog),
+            releases: None,
+            is_traced: None,
             schema_hash: schema_hash(self.schema.as_deref()),
             in_schema_of_ids: self.schema.as_deref().is_some_and(sql::connections::is_schema_of_ids),
             in_system_schema: self.schema.as_deref().is_some_and(is_system_schema),

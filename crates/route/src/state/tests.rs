@@ -158,7 +158,7 @@ fn values_are_written_so_that_every_mode_reads_them_alike() {
         ("init_connect", "it's", "X'69742773'"),
         ("x", "1.2.3", "'1.2.3'"),
     ] {
-        assert_eq!(value_literal(name, value), literal);
+        assert_eq!(assignment(name, value), format!("{name}={literal}"));
     }
 }
 

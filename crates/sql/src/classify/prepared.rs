@@ -5,7 +5,7 @@ use crate::dialect::Family;
 use crate::effect::Effect;
 use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
-use crate::statement::{Asks, Kind, Why};
+use crate::statement::{Asks, Kind, Statement, Why};
 use crate::text;
 use crate::words::W;
 
@@ -30,22 +30,23 @@ impl Classifier<'_> {
             return self.unknown();
         }
         let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
-        let (leaves, announces) =
-            text.as_ref().map_or((Leaves::OF_UNKNOWN_CODE, true), |text| self.left_by(text.as_bytes()));
+        let left = text.as_ref().and_then(|text| self.left_by(text.as_bytes()));
+        let (leaves, announces, reads) = left.unwrap_or((Leaves::OF_UNKNOWN_CODE, true, false));
         let leaves = self.possible(leaves);
-        self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves, announces });
+        self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves, announces, reads });
         self.scan();
     }
 
-    /// The state that the execution of a text may leave on its connection, and whether it may announce a transaction's characteristics.
-    fn left_by(&self, text: &[u8]) -> (Leaves, bool) {
+    /// The state that the execution of a text may leave on its connection, whether it may announce a transaction's
+    /// characteristics, and whether it is known to read only.
+    fn left_by(&self, text: &[u8]) -> Option<(Leaves, bool, bool)> {
         if self.nesting >= NESTING_MAX {
-            return (Leaves::OF_UNKNOWN_CODE, true);
+            return None;
         }
         let mut classifier = Classifier::new(text, self.cursor.dialect(), self.functions);
         classifier.nesting = self.nesting + 1;
         classifier.run();
-        let effects = classifier.finish().effects;
+        let Statement { effects, access, .. } = classifier.finish();
         let announces = effects.iter().any(Effect::may_announce);
         let each = effects.into_iter().map(|effect| match effect {
             Effect::Leaves(leaves) => leaves,
@@ -55,7 +56,7 @@ impl Classifier<'_> {
             Effect::Variable { .. } if self.cursor.dialect().family == Family::MariaDb => Leaves::UNREPORTED,
             _ => Leaves::empty(),
         });
-        (each.fold(Leaves::empty(), Leaves::union), announces)
+        Some((each.fold(Leaves::empty(), Leaves::union), announces, access.only_reads()))
     }
 
     /// The string in hand if nothing else follows it but USING.

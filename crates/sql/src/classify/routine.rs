@@ -22,6 +22,10 @@ impl Classifier<'_> {
             }
             return;
         }
+        if self.cursor.at(W::Event) {
+            // Its schedule is computed now.
+            self.skip_to(&[W::Do]);
+        }
         self.body();
     }
 

@@ -54,6 +54,13 @@ pub async fn check_defaults(family: Family) {
     // MySQL sets the flag all the same, until the session itself sets the variable.
     assert_eq!(without.status(), directly.status());
     all(&mut root, "SET GLOBAL autocommit = ON").await;
+    all(&mut root, "SET GLOBAL sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'").await;
+    let (mut escaping, mut directly) = (front.client().await, direct(&servers).await);
+    for client in [&mut escaping, &mut directly] {
+        client.reset_connection().await.unwrap();
+    }
+    assert_eq!(escaping.status(), directly.status(), "clients escape texts by these flags");
+    all(&mut root, "SET GLOBAL sql_mode = DEFAULT").await;
     all(&mut root, "SET GLOBAL max_sort_length = DEFAULT").await;
     assert_eq!(value(&mut without, "SELECT @@autocommit").await, "0");
     for server in servers.servers() {

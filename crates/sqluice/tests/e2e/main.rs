@@ -41,6 +41,7 @@ mod metrics;
 mod multiplexing;
 mod mysql;
 mod ndb;
+mod new_code;
 mod one_use;
 mod packet_limit;
 mod page;

@@ -2,6 +2,7 @@
 
 mod early_kill;
 mod fills;
+mod killed_once;
 mod late_kill;
 mod own_replies;
 mod seen;
@@ -13,7 +14,7 @@ use net::query::{Client, Parameter};
 use tokio::task::JoinSet;
 
 use crate::parity::lone;
-use crate::support::{Front, Setup, all, blocking, calm, error, failing, families, until, value};
+use crate::support::{Front, SOON, Setup, all, blocking, calm, error, failing, families, until, value};
 
 /// Sessions at a time.
 const CLIENTS: usize = 16;
@@ -49,6 +50,20 @@ async fn one_worker(family: Family, pool: &str) -> Front {
         setup.pool = pool.into();
     })
     .await
+}
+
+/// Waits until a server runs a statement whose text holds this.
+async fn until_it_runs(client: &mut Client, text: &str) {
+    let begun = Instant::now();
+    let holds = |value: &Vec<u8>| String::from_utf8_lossy(value).contains(text);
+    loop {
+        let list = client.query_one("SHOW PROCESSLIST").await.unwrap();
+        if list.rows.iter().any(|row| row.iter().flatten().any(holds)) {
+            return;
+        }
+        assert!(begun.elapsed() < SOON, "this does not run: {text}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// How many reads were on pipelines.
@@ -191,14 +206,8 @@ async fn a_long_read_holds_no_other_and_can_be_killed() {
                 assert!(before.elapsed() < SHORT_MAX, "{family:?}: {:?}", before.elapsed());
             }
         }
-        until("the long read among those that run", async || {
-            let list = clients[0].query_one("SHOW PROCESSLIST").await.unwrap();
-            let text = |value: &Option<_>| -> String {
-                value.as_ref().map_or(String::new(), |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned())
-            };
-            list.rows.iter().any(|row| row.iter().any(|value| text(value).contains("SLEEP(60)"))).then_some(())
-        })
-        .await;
+        // Other tests have sleepers on these servers.
+        until_it_runs(&mut clients[0], "SLEEP(60) FROM piped").await;
         all(&mut clients[1], &format!("KILL QUERY {id}")).await;
         asked.await.unwrap();
         let metrics = front.metrics().await;

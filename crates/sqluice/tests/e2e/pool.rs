@@ -381,6 +381,59 @@ async fn logins_beyond_those_of_an_hour_are_refused_at_once() {
     }
 }
 
+/// Room for a login that its server refuses is made once: what is idle in a full pool is others'.
+#[tokio::test]
+async fn refused_logins_leave_others_their_connections() {
+    const POOL: usize = 4;
+    for family in families() {
+        let servers = calm(family).await;
+        let sql = "DROP USER IF EXISTS e2e_spent@'%'; CREATE USER e2e_spent@'%' IDENTIFIED BY 'e2e-Spent-1'";
+        blocking(move || {
+            servers.primary().sql(sql).unwrap();
+            servers.wait_in_sync(SOON).unwrap();
+        })
+        .await;
+        let front = Front::start(servers, |setup| {
+            setup.proxy = "workers = 1\ndrain_ms = 200".into();
+            setup.pool = format!("max_connections_per_server = {POOL}");
+        })
+        .await;
+        let mut spent = front.login("e2e_spent", "e2e-Spent-1").await.unwrap();
+        assert_eq!(value(&mut spent, "/* sqluice: primary */ SELECT 1").await, "1");
+        drop(spent);
+        let sql = "ALTER USER e2e_spent@'%' WITH MAX_CONNECTIONS_PER_HOUR 1";
+        blocking(move || servers.primary().sql(sql).unwrap()).await;
+        let mut refused = 0;
+        let mut opened = Vec::new();
+        while refused < 10 {
+            // The pool is full of the others' connections.
+            let mut others = Vec::new();
+            for _ in 0..POOL {
+                let mut other = front.login(lab::APP_USER, lab::APP_PASSWORD).await.unwrap();
+                all(&mut other, "BEGIN").await;
+                all(&mut other, "SELECT 1").await;
+                others.push(other);
+            }
+            for other in &mut others {
+                all(other, "COMMIT").await;
+            }
+            let labels = ["server=\"db1\""];
+            opened.push(front.metrics().await.sum("sqluice_server_connections_opened_total", &labels));
+            let error = match front.login("e2e_spent", "e2e-Spent-1").await {
+                Ok(mut client) => {
+                    client.query("/* sqluice: primary */ SELECT 1").await.err().and_then(|error| error.code())
+                }
+                Err(error) => error.server_error().map(|said| said.code),
+            };
+            refused += u32::from(error == Some(1226));
+            assert!(opened.len() < 20, "{family:?}: {error:?}");
+        }
+        // A second later another login is tried; this took some of them at most.
+        let anew = opened.last().unwrap() - opened[1];
+        assert!(anew <= 5.0, "{family:?}: {opened:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_a_server_refuses_comes_from_another_worker() {
     for family in families() {

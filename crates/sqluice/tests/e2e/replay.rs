@@ -3,6 +3,7 @@
 use lab::{Family, Replication};
 use net::query::{Client, Parameter};
 use testkit::{Act, Moment, Server};
+use wire::errno;
 
 use crate::support::{Front, SOON, all, blocking, error, failing, until, value};
 
@@ -453,6 +454,20 @@ async fn a_write_without_an_answer_is_in_doubt_and_not_repeated() {
     assert_eq!((code, &*state), (8007, "08007"), "{message}");
     assert!(message.contains("a write"), "{message}");
     all(&mut client, "INSERT INTO t VALUES (8)").await;
+}
+
+#[tokio::test]
+async fn a_text_that_reads_is_lost_and_one_that_writes_is_in_doubt() {
+    for (text, expected) in [("SELECT 1", errno::CR_SERVER_LOST), ("INSERT INTO t VALUES (7)", 8007)] {
+        let server = dies_at("EXECUTE s");
+        let front = in_front_of(&server).await;
+        let mut client = front.client().await;
+        all(&mut client, &format!("PREPARE s FROM '{text}'")).await;
+        let (code, _, message) = sqlstate(&mut client, "EXECUTE s").await;
+        assert_eq!(code, expected, "{message}");
+        let in_doubt = front.metrics().await.sum("sqluice_statements_in_doubt_total", &[]);
+        assert_eq!(in_doubt, if expected == 8007 { 1.0 } else { 0.0 });
+    }
 }
 
 #[tokio::test]

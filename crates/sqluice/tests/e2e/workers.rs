@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use wire::compress::Algorithm;
 
 use crate::statements;
-use crate::support::{Front, all, any_certificate, app, error, has_mysql, http_send, http_with, until, value};
+use crate::support::{
+    Front, SOON, all, any_certificate, app, calm, error, has_mysql, http_send, http_with, until, value,
+};
 
 const KEY: &str = "open sesame";
 /// Clients that connect before those of one worker leave.
@@ -305,4 +307,77 @@ async fn a_session_that_moves_can_be_killed() {
     let listener = front.metrics().await.sum("sqluice_listener_sessions", &[]);
     assert_eq!(listener, 1.0);
     assert_eq!(value(&mut killer, "SELECT 7").await, "7");
+}
+
+/// The packets of an execution that asks for no cursor, and of the rows that stayed for COM_STMT_FETCH.
+async fn execution_without_cursor(client: &mut Client, statement: &Statement) -> Vec<(u8, Vec<u8>)> {
+    let id = statement.id.to_le_bytes();
+    let execute = [&[0x17], &id[..], &[0, 1, 0, 0, 0]].concat();
+    let fetch = [&[0x1c], &id[..], &[9, 0, 0, 0]].concat();
+    let mut packets = Vec::new();
+    client.send_raw(&execute).await.unwrap();
+    // A head, a column, and an OK in place of the rows.
+    for _ in 0..3 {
+        packets.push(client.read_raw().await.unwrap());
+    }
+    client.send_raw(&fetch).await.unwrap();
+    while packets.len() == 3 || packets.last().is_some_and(|(_, payload)| payload[0] != 0xfe) {
+        packets.push(client.read_raw().await.unwrap());
+    }
+    packets
+}
+
+/// Prepares a statement whose first execution opens a cursor, and reads that to its end.
+async fn first_with_cursor(client: &mut Client) -> Statement {
+    let statement = client.prepare("SELECT id FROM items WHERE id <= 3").await.unwrap();
+    let opened = client.open_cursor(&statement, &[]).await.unwrap();
+    assert_eq!(client.fetch(&statement, opened.columns, 9).await.unwrap().rows.len(), 3);
+    statement
+}
+
+/// From then on MySQL keeps the rows of each execution for COM_STMT_FETCH, whichever worker the session has moved to.
+#[tokio::test]
+async fn a_statement_that_has_opened_a_cursor_moves_as_such() {
+    if !has_mysql() {
+        return;
+    }
+    const DATABASE: &str = "e2e_workers_cursor";
+    let front = start(Family::MySql, DATABASE, "relieve_above_percent = 0").await;
+    let server = calm(Family::MySql).await.primary().address();
+    let mut direct =
+        Client::connect(&Target::plain(server.to_string().parse().unwrap(), SOON), app(), Limits::default())
+            .await
+            .unwrap();
+    direct.init_db(DATABASE).await.unwrap();
+    let statement = first_with_cursor(&mut direct).await;
+    let expected = execution_without_cursor(&mut direct, &statement).await;
+    assert_eq!(expected.len(), 7, "{expected:?}");
+
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let mut client = front.client().await;
+        client.init_db(DATABASE).await.unwrap();
+        let (id, statement) = (id(&mut client).await, first_with_cursor(&mut client).await);
+        clients.push((client, id, statement));
+    }
+    let ids: Vec<u64> = clients.iter().map(|(_, id, _)| *id).collect();
+    let workers = workers_of(&front, &ids).await;
+    let from = workers[0].unwrap();
+    let mut kept: Vec<_> =
+        clients.into_iter().zip(workers).filter(|(_, worker)| *worker == Some(from)).map(|(kept, _)| kept).collect();
+    assert_eq!(kept.len(), 2);
+    until("a session to move", async || {
+        let (status, text) = order(&front, from, "").await;
+        let there: Value = serde_json::from_str(&text).unwrap_or_default();
+        (status == 200 && there["moved"] == json!(1)).then_some(())
+    })
+    .await;
+    let ids: Vec<u64> = kept.iter().map(|(_, id, _)| *id).collect();
+    let mut workers = workers_of(&front, &ids).await;
+    workers.sort_unstable();
+    assert_eq!(workers, [Some(0), Some(1)]);
+    for (client, _, statement) in &mut kept {
+        assert_eq!(execution_without_cursor(client, statement).await, expected);
+        assert_eq!(execution_without_cursor(client, statement).await, expected);
+    }
 }

@@ -72,6 +72,7 @@ pub(crate) async fn load(
     }
     let bodies = bodies(&views, &triggers);
     spread(&bodies, routines, &mut hidden);
+    note_setting(&triggers, &bodies, routines, &mut hidden);
     note_asking(&bodies, routines, &mut hidden);
     Ok(hidden)
 }
@@ -144,6 +145,43 @@ fn note_triggers(answer: &ResultSet, hidden: &mut HiddenIn) {
             hidden.entry(name(answer, row)).or_default().leaves_of_writes |= leaves;
         }
     }
+}
+
+/// Notes the tables whose triggers may set user variables: themselves, by routines, or by the triggers of tables that they write; and
+/// views of such tables.
+fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidden: &mut HiddenIn) {
+    let calls = |words: &HashSet<String>| {
+        words.contains("call") || routines.functions.keys().any(|(_, function)| words.contains(function))
+    };
+    for row in 0..triggers.rows.len() {
+        let body = triggers.text(row, "BODY").unwrap_or_default();
+        if names_user_variable(&body) || calls(&words(&body)) {
+            hidden.entry(name(triggers, row)).or_default().sets_variables = true;
+        }
+    }
+    loop {
+        let setting = hidden.iter().filter(|(_, hidden)| hidden.sets_variables);
+        let setting: HashSet<String> = setting.map(|((_, table), _)| table.clone()).collect();
+        let news = bodies.iter().filter(|Body { key, words }| {
+            !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(|hidden| hidden.sets_variables)
+        });
+        let news: Vec<_> = news.map(|body| body.key.clone()).collect();
+        if news.is_empty() {
+            return;
+        }
+        for key in news {
+            hidden.entry(key).or_default().sets_variables = true;
+        }
+    }
+}
+
+/// Whether a body holds `@x`, wherever that stands; `@@x` is a system variable.
+fn names_user_variable(body: &str) -> bool {
+    let is_at = |byte: Option<&u8>| byte == Some(&b'@');
+    body.match_indices('@').any(|(at, _)| {
+        let (before, behind) = body.as_bytes().split_at(at);
+        !is_at(before.last()) && !is_at(behind.get(1))
+    })
 }
 
 fn bodies(views: &ResultSet, triggers: &ResultSet) -> Vec<Body> {
@@ -252,6 +290,30 @@ mod tests {
         );
         let inserts = ("app".to_owned(), "inserts".to_owned());
         assert_eq!(routines.procedure_leaves[&inserts], Leaves::USER_LOCKS);
+    }
+
+    #[test]
+    fn triggers_that_set_user_variables_are_found() {
+        let routines = functions::read(&table(
+            "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
+             app|reads|FUNCTION|READS_SQL_DATA|RETURN 1",
+        ));
+        let views = table("TABLE_SCHEMA|TABLE_NAME|BODY\napp|v|select `app`.`own`.`a` AS `a` from `app`.`own`");
+        let triggers = table(
+            "TABLE_SCHEMA|TABLE_NAME|BODY
+             app|own|SET @x = NEW.a
+             app|calls|SET NEW.a = reads()
+             app|writes|INSERT INTO own VALUES (1)
+             app|none|SET NEW.a = @@sql_mode",
+        );
+        let (mut routines, mut hidden) = (routines, HiddenIn::new());
+        let bodies = bodies(&views, &triggers);
+        spread(&bodies, &mut routines, &mut hidden);
+        note_setting(&triggers, &bodies, &routines, &mut hidden);
+        for (name, sets) in [("own", true), ("calls", true), ("writes", true), ("v", true), ("none", false)] {
+            let key = ("app".to_owned(), name.to_owned());
+            assert_eq!(hidden.get(&key).is_some_and(|hidden| hidden.sets_variables), sets, "{name}");
+        }
     }
 
     #[test]

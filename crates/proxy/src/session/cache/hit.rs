@@ -16,7 +16,6 @@ use wire::command::{CURSOR_READ_ONLY, Command, Execute};
 use super::super::Session;
 use super::super::client::Request;
 use super::super::count::{End, Finished, FoundByBytes};
-use super::super::request::statement_id;
 use super::ContextHere;
 use super::question::{text_of, write_parameters};
 use crate::worker::Worker;
@@ -74,8 +73,10 @@ impl Session {
         let (mut parameters, mut reply) = (worker.parameters.borrow_mut(), worker.reply.borrow_mut());
         let found = self.look_up(request, &here, &mut parameters, &mut reply);
         self.here.cache_context = Some(here);
-        parameters.clear();
-        parameters.shrink_to(PARAMETERS_KEPT_BYTES);
+        if !parameters.is_empty() {
+            parameters.clear();
+            parameters.shrink_to(PARAMETERS_KEPT_BYTES);
+        }
         Some(match found? {
             Hit::Copied(_) => CachedReply::Copied(std::mem::take(&mut reply)),
             Hit::Kept(answer) => CachedReply::Kept(answer),
@@ -131,7 +132,7 @@ impl Session {
         let action = remembered.action()?;
         let cache = action.cache.as_ref().filter(|_| action.refuse.is_none())?;
         if (cache.wanted.shared, cache.wanted.freshness, cache.wanted.mode) != here.wanted
-            || summary.age(now) > cache.wanted.ttl
+            || summary.is_older(cache.wanted.ttl, now)
         {
             return None;
         }
@@ -155,7 +156,7 @@ impl Session {
         if arguments.get(4).is_none_or(|flags| flags & CURSOR_READ_ONLY != 0) {
             return None;
         }
-        let known = self.belief.statements.find(statement_id(arguments)?)?;
+        let known = self.belief.statements.named_in(arguments)?;
         if known.rows_stay || !Arc::ptr_eq(&known.prepared.state, &here.prepared_in) {
             return None;
         }

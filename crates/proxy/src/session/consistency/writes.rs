@@ -8,6 +8,7 @@ use facts::view::ServerId;
 use sql::{Access, Asks, Effect, Kind, Why};
 use wire::Status;
 
+use super::super::learn::defines_what_stays;
 use super::super::query::Query;
 use super::super::relay::{Outcome, StateChange};
 use super::super::{Held, Session};
@@ -164,15 +165,16 @@ impl Session {
         }
     }
 
-    /// Whether the client must not hear the reply before what it says is noted: another session may ask at once, or begin with a
-    /// default that has changed.
+    /// Whether the client must not hear the reply before what it says is noted: another session may ask at once, begin with a
+    /// default that has changed, or run code that is new.
     pub(in crate::session) fn notes_first(&self, query: &Query<'_>) -> bool {
         let sets_default = |effect: &Effect| matches!(effect, Effect::GlobalVariable { .. });
         !query.statement.access.only_reads()
             && (query.statement.effects.iter().any(sets_default)
                 || self.here.cluster.shared.writes.are_watched()
                 || self.env.worker.shared.tier.is_some()
-                || query.statement.accounts)
+                || query.statement.accounts
+                || defines_what_stays(query, &self.belief.catalog))
     }
 }
 

@@ -5,18 +5,22 @@
 
 use sql::{Asks, Kind, Modes};
 use wire::command::Command;
-use wire::sqlstate;
+use wire::exchange::Expect;
+use wire::{errno, sqlstate};
 
 use super::read_back::Row;
 use crate::error::Refusal;
+use crate::outgoing::{Outgoing, Purpose};
 use crate::pool::Connection;
 use crate::session::belief::Belief;
 use crate::session::query::Query;
 
 /// Adds an error to the messages that are there; the variable is left as it was (seen with MariaDB 10.11 and MySQL 9.7).
 const ONE_MORE_ERROR: &str = "GET DIAGNOSTICS CONDITION 65535 @sqluice_no_condition=MESSAGE_TEXT";
+/// An option of COM_SET_OPTION that MySQL does not know: it takes that for a command that it does not know.
+const NO_OPTION: [u8; 2] = [2, 0];
 /// More errors of one statement are not counted.
-const ERRORS_MAX: usize = 64;
+pub(super) const ERRORS_MAX: usize = 64;
 /// More messages than these are made by statements that stand in for theirs: each is a block within another.
 const NESTED_MAX: usize = 16;
 /// Most characters of MESSAGE_TEXT: the rest of a longer message is lost when its error is raised again.
@@ -71,6 +75,11 @@ impl Belief {
         let mut texts = vec![match count {
             // Messages go with the next statement that names a table; this one computes no query, which FOUND_ROWS() would show.
             0 => "DO IF(1,1,(SELECT 1 FROM (SELECT 1) AS d))".into(),
+            // SET STATEMENT may have had fewer kept than there were.
+            count if self.is_mariadb() && self.past.warnings.is_some() && kept.len() < count + errors => {
+                let limit = kept.len().saturating_sub(errors);
+                format!("SET STATEMENT max_error_count={limit} FOR DO {}", warnings(count))
+            }
             count => format!("DO {}", warnings(count)),
         }];
         texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), errors));
@@ -88,7 +97,7 @@ impl Belief {
         if has_blocks && let Some(texts) = self.messages_by_block(&kept) {
             return texts;
         }
-        let Some(error) = &past.error else { return self.warn_again(&kept) };
+        let Some(error) = past.errors_before().first().or(past.error.as_ref()) else { return self.warn_again(&kept) };
         if kept.len() <= 1 || !may_count(query) {
             return vec![format!("SIGNAL {}", condition(error))];
         }
@@ -97,6 +106,28 @@ impl Belief {
         texts.extend(std::iter::repeat_n(ONE_MORE_ERROR.to_owned(), more_errors));
         texts
     }
+
+    /// Adds the errors behind the first of several: a command about an unknown statement fails again, and so do one that is not known
+    /// and one that is cut. Each adds its error.
+    pub(super) fn add_errors(&self, connection: &Connection, out: &mut Outgoing) {
+        let behind = self.past.errors_before().iter().skip(1);
+        let last = self.past.error.iter().filter(|_| !self.past.errors_before().is_empty());
+        for error in behind.chain(last) {
+            let (command, arguments) = match unknown_statement(error) {
+                _ if error.code == errno::ER_UNKNOWN_COM_ERROR => (Command::SetOption, NO_OPTION.to_vec()),
+                _ if error.code == errno::ER_MALFORMED_PACKET => (Command::SetOption, Vec::new()),
+                Some(id) if !connection.origin.statements.has_id(id) => (Command::StmtReset, id.to_le_bytes().to_vec()),
+                _ => (Command::Query, ONE_MORE_ERROR.into()),
+            };
+            out.command(connection, command, &arguments, Purpose::Signal, Expect::Results);
+        }
+    }
+}
+
+/// The id in the error of a command about an unknown statement.
+fn unknown_statement(error: &Refusal) -> Option<u32> {
+    let is_so = error.code == errno::ER_UNKNOWN_STMT_HANDLER;
+    error.message.split(['(', ')']).nth(1).filter(|_| is_so)?.parse().ok()
 }
 
 /// Whether a statement may count the messages, or ask for that number.

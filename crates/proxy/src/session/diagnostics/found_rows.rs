@@ -58,7 +58,7 @@ const WHILE_RUNNING: [u16; 23] = [
 ];
 
 /// More rows than these are not made again for a count.
-const ROWS_GIVEN_MAX: u64 = 64;
+pub(super) const ROWS_GIVEN_MAX: u64 = 64;
 
 impl Session {
     /// Notes the value of FOUND_ROWS() behind this statement, which ran on the connection that the session kept, or on
@@ -143,7 +143,7 @@ impl Session {
     pub(in crate::session) fn cuts_results(&self) -> bool {
         const NAME: &str = "sql_select_limit";
         let catalog = self.here.cluster.catalog();
-        let limit = self.belief.state.variable(NAME).or_else(|| catalog.globals.get(NAME).map(String::as_str));
+        let limit = self.belief.state.variable_or_global(NAME, &catalog);
         limit.is_some_and(|limit| limit.parse() != Ok(u64::MAX))
     }
 }
@@ -201,6 +201,7 @@ impl Belief {
     /// and take the place of the last trace.
     pub(super) fn takes_no_query(&self) -> bool {
         [Pin::Xa, Pin::ExpiredPassword, Pin::Tracing].into_iter().any(|pin| self.pins.has(pin))
+            || self.tracking.in_transaction_of_new_table()
     }
 
     /// A query behind which FOUND_ROWS() is the session's own; 0 stands in for a larger one.

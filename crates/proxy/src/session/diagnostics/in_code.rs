@@ -6,15 +6,19 @@ use wire::Capabilities;
 use wire::command::{Command, MULTI_STATEMENTS_OFF, MULTI_STATEMENTS_ON};
 use wire::exchange::Expect;
 
+use super::found_rows::ROWS_GIVEN_MAX;
 use crate::outgoing::{Outgoing, Purpose};
 use crate::pool::{Connection, Origin};
 use crate::session::Past;
 use crate::session::belief::Belief;
 use crate::session::cluster_session::ClusterSession;
-use crate::session::query::{Body, Query};
+use crate::session::query::Query;
 
 /// A larger ROW_COUNT() is not made again.
 const ROW_COUNT_GIVEN_MAX: i64 = 256;
+
+/// Makes ROW_COUNT() of a block `n`.
+const COUNTING: &str = "WHILE n>0 DO SELECT 1 INTO a; SET n=n-1; END WHILE";
 
 const COUNTS_IN_CODE: Asks = Asks::ROW_COUNT_IN_CODE.union(Asks::FOUND_ROWS_IN_CODE);
 
@@ -23,6 +27,10 @@ impl ClusterSession {
     #[inline]
     pub(super) fn counts_in_code(&self, query: &Query<'_>) -> Asks {
         let statement = &query.statement;
+        if statement.kind == Kind::Xa {
+            // Nothing can be given to a connection behind XA START, and code may ask for the count then.
+            return Asks::FOUND_ROWS_IN_CODE;
+        }
         let runs_code = statement.uses_tables || matches!(statement.kind, Kind::Call | Kind::Unknown);
         if !runs_code && !statement.asks.intersects(COUNTS_IN_CODE) && query.hides.is_none() {
             return Asks::empty();
@@ -67,11 +75,14 @@ impl Belief {
                 if self.can_count_again(connection)
                     && (!is_sent_diagnostics(query) || self.past.surely_has_no_messages()) =>
             {
-                let found = self.found_rows_again();
-                let text = format!(
-                    "BEGIN NOT ATOMIC DECLARE a,n INT DEFAULT {count}; \
-                     WHILE n>0 DO SELECT 1 INTO a; SET n=n-1; END WHILE; {found}; END"
-                );
+                let text = match self.past.found_rows_unsure {
+                    // The connection knows it.
+                    true => counting_on(count),
+                    false => {
+                        let found = self.found_rows_again();
+                        format!("BEGIN NOT ATOMIC DECLARE a,n INT DEFAULT {count}; {COUNTING}; {found}; END")
+                    }
+                };
                 out.command(connection, Command::Query, text.as_bytes(), Purpose::Variables, Expect::Results);
             }
             _ => out.command(connection, Command::Ping, &[], Purpose::Variables, Expect::Results),
@@ -86,14 +97,23 @@ impl Belief {
         query.statement.asks.contains(Asks::ROW_COUNT)
             && !out.pending.is_empty()
             && !self.pins.is_empty()
-            && !matches!(query.body, Body::Payload(_))
+            && !query.body.is_another_text()
     }
 
     /// Whether a compound statement can make the counts again.
     fn can_count_again(&self, connection: &Connection) -> bool {
         let is_plain = !self.facts().dialect.modes.contains(Modes::ORACLE);
-        connection.origin.mariadb && is_plain && !self.takes_no_query() && !self.past.found_rows_unsure
+        connection.origin.mariadb && is_plain && !self.takes_no_query()
     }
+}
+
+/// A block behind which ROW_COUNT() is this, and FOUND_ROWS() is as it was: it does nothing if that is too large to be made again.
+fn counting_on(count: i64) -> String {
+    let rows = vec!["SELECT 1"; usize::try_from(ROWS_GIVEN_MAX).unwrap_or(1)].join(" UNION ALL ");
+    format!(
+        "BEGIN NOT ATOMIC DECLARE a,n INT DEFAULT {count}; DECLARE f BIGINT UNSIGNED DEFAULT FOUND_ROWS(); \
+         IF f<={ROWS_GIVEN_MAX} THEN {COUNTING}; {rows} LIMIT f; END IF; END"
+    )
 }
 
 /// Whether GET DIAGNOSTICS itself goes to the server, as it does when it was prepared: its item ROW_COUNT asks for the count.

@@ -9,7 +9,6 @@ use crate::pool::NO_MESSAGES;
 use crate::session::belief::Belief;
 use crate::session::query::Query;
 use crate::session::relay::Outcome;
-use crate::session::request::may_add_messages;
 use crate::session::{Doubt, Held, Session};
 use route::{OneUse, Pin};
 
@@ -98,7 +97,12 @@ impl Session {
             return;
         }
         self.belief.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
+        // Of several the first one gives the kind, and only the server knows the messages that the last one leaves.
+        let are_several = statement.parts > 1
+            && outcome.error.is_none()
+            && (!self.belief.is_mariadb() && outcome.warnings == 0 || outcome.warned_before);
         let leaves_messages = match statement.kind {
+            _ if are_several => true,
             Kind::Show | Kind::Diagnostics => true,
             _ => self.belief.is_mariadb() && statement.kind != Kind::Select,
         };
@@ -114,7 +118,7 @@ impl Session {
             if is_set {
                 return;
             }
-            if statement.parts > 1 && !self.belief.is_mariadb() {
+            if are_several || statement.parts > 1 && !self.belief.is_mariadb() {
                 // The last of several has left its own, or those before it.
                 self.forget_messages(held);
                 self.belief.past.messages_unread = true;
@@ -127,8 +131,9 @@ impl Session {
             }
             return;
         }
-        if self.belief.is_mariadb() && !new && !outcome.warned_before && query.runs_text() && may_name_tables(statement)
-        {
+        // Nor does the text of a CALL that is prepared say whether its arguments name tables.
+        let unsure = || (query.runs_text() || query.prepares()) && may_name_tables(statement);
+        if self.belief.is_mariadb() && !new && !outcome.warned_before && unsure() {
             // Those of another session may have gone, or may still be there.
             let knows = self.has_messages_on(&held.lease.origin);
             held.lease.origin.messages = held.lease.origin.messages.filter(|_| knows);
@@ -226,6 +231,13 @@ impl Belief {
     }
 }
 
+/// Whether a command may add to the messages of the statements before, with MySQL: its error if it fails, and COM_FIELD_LIST
+/// at least that it is deprecated.
+pub(in crate::session) fn may_add_messages(command: Command) -> bool {
+    use Command::{CreateDb, Debug, DropDb, FieldList, InitDb, ProcessInfo, Refresh, RegisterReplica};
+    matches!(command, InitDb | FieldList | ProcessInfo | Refresh | Debug | RegisterReplica | CreateDb | DropDb)
+}
+
 /// Whether a command failed for want of a schema, before it began.
 fn lacks_schema(outcome: &Outcome) -> bool {
     outcome.error.as_ref().is_some_and(|error| error.code == errno::ER_NO_DB_ERROR)
@@ -254,7 +266,7 @@ fn may_have_made_id(query: &Query<'_>, outcome: &Outcome) -> bool {
 /// Whether a statement is RESIGNAL, alone or first of several: GET DIAGNOSTICS keeps ROW_COUNT(), SIGNAL asks for no messages.
 fn resignals(query: &Query<'_>) -> bool {
     let asks = query.statement.asks & (Asks::DIAGNOSTICS | Asks::KEEPS_ROW_COUNT);
-    let says_so = || memchr::memmem::find(&query.request.payload().to_ascii_lowercase(), b"resignal").is_some();
+    let says_so = || query.text().is_some_and(|text| sql::resignals(text.bytes, &text.dialect));
     query.statement.kind == Kind::Diagnostics && asks == Asks::DIAGNOSTICS && says_so()
 }
 

@@ -137,8 +137,12 @@ impl Session {
         }
         let of_error = past.error.as_ref().map(|error| (error.code, error.message.as_str(), error.sqlstate));
         let Some(kept) = &past.warnings else {
-            let (code, message, state) = of_error?;
-            return Some(vec![Condition { code, message: message.to_owned(), state: Some(state) }]);
+            let of = |error: &Refusal| Condition {
+                code: error.code,
+                message: error.message.clone(),
+                state: Some(error.sqlstate),
+            };
+            return Some(past.errors_before().iter().chain([past.error.as_ref()?]).map(of).collect());
         };
         let rows = read_back::rows(kept, COLUMNS, self.client.capabilities).ok()?;
         let condition = |row: read_back::Row| {

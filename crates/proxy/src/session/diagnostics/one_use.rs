@@ -71,6 +71,14 @@ pub(in crate::session) struct Unsure {
     unheard: bool,
 }
 
+impl Unsure {
+    /// Whether there is none.
+    #[inline]
+    pub(super) fn is_none(self) -> bool {
+        !(self.characteristics || self.insert_id || self.unheard)
+    }
+}
+
 /// Whether a transaction that the statement begins may leave its access mode in MySQL's tracker.
 fn may_leave_access_mode(statement: &Statement) -> bool {
     let begins = matches!(statement.transaction, Some(TransactionStep::Begin { read_only: Some(_), .. }));
@@ -183,6 +191,11 @@ impl Belief {
         if !reads || keeps || self.past.unsure.characteristics || self.pins.some_text_may_announce() || !caches() {
             return;
         }
+        self.say_no_more(connection, out);
+    }
+
+    /// Has the connection tell of transactions no more than the client has asked for.
+    fn say_no_more(&self, connection: &mut Connection, out: &mut Outgoing) {
         let own = self.state.variable(TRANSACTION_INFO).unwrap_or("DEFAULT");
         let set = format!("SET {TRANSACTION_INFO}={own}");
         out.command(connection, Command::Query, set.as_bytes(), Purpose::Variables, Expect::Results);
@@ -199,6 +212,10 @@ impl Belief {
         // Ahead of EXECUTE it would change ROW_COUNT(), which that may ask for.
         let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { announces: true, .. });
         let prepares = || query.statement.effects.iter().any(prepares);
+        if connection.origin.tells_characteristics && query.statement.parts == 1 && turns_reports(&query.statement) {
+            // Reports that are turned on know nothing of a transaction that has begun before.
+            return self.say_no_more(connection, out);
+        }
         // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
         let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
         if needs_not
@@ -257,6 +274,12 @@ impl Belief {
         connection.origin.tells_characteristics
             || self.state.variable(TRANSACTION_INFO).is_some_and(|own| own.eq_ignore_ascii_case("CHARACTERISTICS"))
     }
+}
+
+/// Whether a statement sets the reports of transactions.
+fn turns_reports(statement: &Statement) -> bool {
+    let is_it = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == TRANSACTION_INFO);
+    statement.effects.iter().any(is_it)
 }
 
 impl Environment {

@@ -7,6 +7,7 @@ use wire::Capabilities;
 use wire::command::Command;
 use wire::exchange::Expect;
 
+use super::again::ERRORS_MAX;
 use super::learned::{holds_number, may_name_tables};
 use super::one_use::Unsure;
 use crate::error::{Refusal, SessionEnd};
@@ -53,6 +54,8 @@ pub(in crate::session) struct Past {
     /// The session has asked for it before.
     pub asks_found_rows: bool,
     pub error: Option<Refusal>,
+    /// Errors ahead of that one, all of Sqluice's own, while `messages` is this number.
+    pub errors_ahead: (u32, Vec<Refusal>),
     /// The server's own message of that error, where the client got another one.
     pub of_server: Option<Box<str>>,
     /// The reply to SHOW WARNINGS behind the last statement, as bytes for this client.
@@ -88,6 +91,38 @@ pub(in crate::session) enum Doubt {
 }
 
 impl Past {
+    /// A result of so many rows has come.
+    #[inline]
+    pub(in crate::session) fn counted_rows(&mut self, rows: Option<u64>) {
+        (self.row_count, self.row_count_is_here) = (-1, false);
+        (self.found_rows, self.found_rows_own) = (rows, None);
+        (self.found_rows_given, self.found_rows_unsure) = (false, false);
+        (self.found_rows_stand_in, self.found_rows_are_here) = (false, false);
+    }
+
+    /// The last statement has left no message, and those before it are gone.
+    #[inline]
+    pub(in crate::session) fn has_no_messages(&mut self) {
+        (self.own_messages, self.warning_count) = (0, 0);
+        (self.messages_unread, self.messages_unsure, self.signals) = (false, false, false);
+        if self.error.is_some() || self.warnings.is_some() || self.warnings_before.is_some() {
+            (self.error, self.warnings, self.warnings_before) = (None, None, None);
+        }
+        (self.of_server, self.signal) = (None, None);
+        self.messages = self.messages.wrapping_add(1);
+    }
+
+    /// Whether nothing has to be asked of a connection before another session gets it.
+    #[inline]
+    pub(in crate::session) fn is_known(&self) -> bool {
+        self.doubt.is_none()
+            && self.variables.is_empty()
+            && self.unsure.is_none()
+            && !self.messages_unread
+            && !self.messages_unsure
+            && !self.found_rows_unsure
+    }
+
     /// Sqluice has asked the connection something, or has answered in its place.
     pub(in crate::session) fn is_here(&mut self) {
         (self.row_count_is_here, self.found_rows_are_here) = (true, true);
@@ -100,6 +135,28 @@ impl Past {
         (self.warnings, self.warning_count, self.own_messages) = (None, 0, 1);
         self.answered(-1);
         self.messages = self.messages.wrapping_add(1);
+    }
+
+    /// The errors ahead of the last one; none where the reply to SHOW WARNINGS is known.
+    pub(super) fn errors_before(&self) -> &[Refusal] {
+        let (of, errors) = &self.errors_ahead;
+        if *of == self.messages { errors } else { &[] }
+    }
+
+    /// Takes the last error and those ahead of it.
+    pub(in crate::session) fn take_errors(&mut self) -> Vec<Refusal> {
+        let (of, mut errors) = std::mem::take(&mut self.errors_ahead);
+        if of != self.messages {
+            errors.clear();
+        }
+        errors.extend(self.error.take());
+        errors
+    }
+
+    /// The last error stands behind these. Servers keep 64 messages by default.
+    pub(in crate::session) fn put_ahead(&mut self, mut errors: Vec<Refusal>) {
+        errors.truncate(ERRORS_MAX - 1);
+        self.errors_ahead = (self.messages, errors);
     }
 
     /// Sqluice has answered a command in the way of a server, which counts so many rows for it.
@@ -118,6 +175,12 @@ impl Session {
     ) {
         let statement = &*query.statement;
         self.belief.past.found_rows_given = false;
+        if statement.is_plain_read() && self.asks_nothing_in_code(query) {
+            if !out.pending.is_empty() {
+                connection.origin.hears_question();
+            }
+            return;
+        }
         let in_code = self.here.counts_in_code(query);
         if !self.belief.has_insert_id_on(connection.origin.insert_id)
             && self.needs_insert_id(connection.origin.insert_id, query)
@@ -147,12 +210,19 @@ impl Session {
             for text in self.belief.messages_again(connection, query) {
                 out.command(connection, Command::Query, text.as_bytes(), Purpose::Signal, Expect::Results);
             }
+            self.belief.add_errors(connection, out);
         }
         if connection.origin.mariadb {
             // Statements that make messages again may count; a question without a table leaves the count.
             self.belief.give_found_rows(connection, query, in_code, out);
         }
         self.belief.give_row_count(connection, query, in_code, out);
+    }
+
+    /// Whether neither the code that a plain read runs nor its conditions ask for results of earlier statements.
+    #[inline]
+    fn asks_nothing_in_code(&self, query: &Query<'_>) -> bool {
+        query.hides.is_none() && self.here.knows_code_of(query) && !self.belief.facts().null_is_last_id
     }
 
     /// Whether a statement, or code that it runs, may leave LAST_INSERT_ID() as it is, or ask for it, and must find the
@@ -215,6 +285,7 @@ impl Session {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;
                 let before = self.belief.past.warnings_before.take();
+                let has_added = before.is_some();
                 let shown = reply.map(|reply| without_state(reply, capabilities));
                 let shown = match (self.belief.past.of_server.take(), &self.belief.past.error) {
                     (Some(server), Some(error)) => {
@@ -227,7 +298,13 @@ impl Session {
                 let kept = self.belief.past.warnings.as_deref();
                 let rows = kept.and_then(|reply| super::read_back::rows(reply, 3, capabilities).ok());
                 let count = rows.map(|rows| u16::try_from(rows.len()).unwrap_or(u16::MAX));
+                if count == Some(0) && self.belief.keeps_errors() {
+                    // The server has told its client, and kept nothing: MySQL's 6413 of COM_STMT_PREPARE.
+                    self.belief.past.error = None;
+                }
                 match &self.belief.past.error {
+                    // How many of them count as its own is known where it has added to others.
+                    Some(_) if has_added => {}
                     // An ERR packet tells only one.
                     Some(_) => self.belief.past.own_messages = count.unwrap_or(1),
                     // One of several statements has warned, and others have followed.
@@ -242,6 +319,13 @@ impl Session {
 }
 
 impl Belief {
+    /// Whether the servers keep the message of an error: with this variable they may count it alone.
+    fn keeps_errors(&self) -> bool {
+        const NAME: &str = "max_error_count";
+        let limit = self.state.variable_or_global(NAME, &self.catalog);
+        limit.is_none_or(|limit| limit.parse() != Ok(0u64))
+    }
+
     /// Whether the session's LAST_INSERT_ID() is there, on a connection that had this one when the session got it; `true` also
     /// where it cannot be told.
     fn has_insert_id_on(&self, on_connection: Option<u64>) -> bool {
@@ -273,7 +357,7 @@ impl Belief {
         let text = if *command == Command::Query.byte() {
             arguments
         } else if *command == Command::StmtExecute.byte() {
-            let known = crate::session::request::statement_id(arguments).and_then(|id| self.statements.find(id));
+            let known = self.statements.named_in(arguments);
             known.map_or(&[][..], |known| &known.prepared.key.text)
         } else {
             return true;

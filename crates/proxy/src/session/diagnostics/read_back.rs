@@ -119,6 +119,8 @@ impl Session {
     /// Asks what LAST_INSERT_ID() is. Gives whether the connection is still good.
     pub(in crate::session) async fn read_insert_id(&mut self, held: &mut Held) -> bool {
         let capabilities = held.lease.origin.capabilities;
+        // The question counts.
+        self.belief.past.is_here();
         match ask(&mut held.lease, "SELECT LAST_INSERT_ID()", &self.env.worker).await {
             Ok(reply) => {
                 let rows = reply.and_then(|reply| rows(&reply, 1, capabilities).ok()).unwrap_or_default();

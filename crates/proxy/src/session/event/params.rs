@@ -9,7 +9,6 @@ use wire::parameters::{BulkValue, Date, Time, Value};
 use super::super::Session;
 use super::super::count::Finished;
 use super::super::long_data::LongValue;
-use super::super::request::statement_id;
 
 impl Session {
     /// The values of an execution's parameters, and how many rows of them there are in a bulk execution. No values if the
@@ -24,7 +23,7 @@ impl Session {
     }
 
     fn params_of_one(&self, query: &impl Finished, arguments: &[u8]) -> Option<Box<Params>> {
-        let id = self.belief.statements.find(statement_id(arguments)?)?.id;
+        let id = self.belief.statements.named_in(arguments)?.id;
         let ahead = match self.belief.pins.has_long_data(id) {
             true => self.belief.long_data.of(id)?,
             false => &[],
@@ -42,7 +41,7 @@ impl Session {
     }
 
     fn params_of_bulk(&self, arguments: &[u8], wanted: bool) -> (Option<Box<Params>>, Option<u64>) {
-        let known = statement_id(arguments).and_then(|id| self.belief.statements.find(id));
+        let known = self.belief.statements.named_in(arguments);
         let Some(known) = known else { return (None, None) };
         let Ok(bulk) = BulkExecute::parse(arguments, known.parameters) else { return (None, None) };
         let remembered = || known.types.as_ref().filter(|(of, _)| *of == u64::from(known.parameters));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sql::{Access, Effect, Why};
+use sql::{Access, Effect, Kind, Why};
 use wire::command::Command;
 
 use crate::session::belief::Belief;
@@ -89,8 +89,12 @@ fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
     let by_view = || query.hides.is_some_and(|hidden| hidden.calls || hidden.unread);
     // Executions of prepared statements report changes that are none, such as their own preparation.
+    let may_change_by_code = || calls || query.command == Command::Query && by_view();
+    // A locking read, or one of the server's state, changes no more than another one: MySQL reports SET_VAR in a hint.
+    let only_selects = statement.kind == Kind::Select && statement.parts == 1;
     let may_change = match statement.access {
-        Access::Read => calls || query.command == Command::Query && by_view(),
+        Access::Primary(_) if only_selects => may_change_by_code(),
+        Access::Read => may_change_by_code(),
         Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
         Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || calls,
     };

@@ -111,7 +111,7 @@ impl Session {
             // A character set by itself means the built-in default.
             Effect::Names { collation: None, .. } => {
                 let name = "character_set_collations";
-                let mapping = state.variable(name).or_else(|| catalog.globals.get(name).map(String::as_str));
+                let mapping = state.variable_or_global(name, &catalog);
                 let charset = state.variable("character_set_client");
                 if let (Some(mapping), Some(charset)) = (mapping, charset)
                     && let Some(known) = catalog.mapped_collation(mapping, charset)
@@ -236,7 +236,19 @@ fn pins_from_now_on(effect: &Effect) -> bool {
     )
 }
 
+/// Whether a statement defines code that may leave state on its connection which no reply reports. A trigger shows in no statement
+/// that fires it, a package's variables not in the code that calls its routines.
+#[inline]
+pub(in crate::session) fn defines_what_stays(query: &Query<'_>, catalog: &Catalog) -> bool {
+    let leaves = |text: &[u8]| !sql::Leaves::of_body(&String::from_utf8_lossy(text)).is_empty();
+    let has_packages = |text: &[u8]| {
+        !catalog.packages.is_empty() || memchr::memmem::find(&text.to_ascii_lowercase(), b"package").is_some()
+    };
+    defines_code(query) && query.text().is_some_and(|text| leaves(text.bytes) || has_packages(text.bytes))
+}
+
 /// Whether a statement may define routines, views or triggers.
+#[inline]
 pub(super) fn defines_code(query: &Query<'_>) -> bool {
     const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
     let statement = &*query.statement;

@@ -13,22 +13,28 @@ use crate::session::who::Who;
 use crate::session::{Held, Session};
 
 impl Session {
-    /// Whether a query may run on a pipeline: a single read that leaves nothing, in a session without a transaction or a pin, and
-    /// that is answered the same on any connection in the session's state.
+    /// How a query shares a connection, to begin with: a single read that leaves nothing, in a session without a pin, looks for a
+    /// pipeline at once. Where nothing else runs, a connection of its own is as good, and little of it is looked at.
     #[inline]
-    pub(in crate::session) fn may_share(&self, query: &Query<'_>) -> bool {
+    pub(in crate::session) fn sharing_at_first(&self, query: &Query<'_>) -> Sharing {
         let statement = &*query.statement;
-        statement.kind == Kind::Select
-            && self.who.wants_pipelines(query) != Pipelines::Off
+        let wanted = self.who.wants_pipelines(query);
+        let may_share = statement.kind == Kind::Select
+            && wanted != Pipelines::Off
             && self.here.cluster.pipelines.is_on()
             && self.belief.pins.is_empty()
             && matches!(statement.access, Access::Read)
             && statement.asks.is_empty()
             && statement.effects.is_empty()
-            && statement.parts == 1
-            && self.may_share_now(query)
+            && statement.parts == 1;
+        if may_share && wanted != Pipelines::Always && self.here.cluster.loads.is_quiet() {
+            self.env.runs_alone(Why::Quiet);
+            return Sharing::Begins;
+        }
+        if may_share && self.may_share_now(query) { Sharing::Now } else { Sharing::Never }
     }
 
+    /// Whether a read that leaves nothing is answered the same on any connection in the session's state.
     fn may_share_now(&self, query: &Query<'_>) -> bool {
         let (statement, past, facts) = (&*query.statement, &self.belief.past, self.belief.facts());
         let as_it_is = match query.command {
@@ -64,16 +70,6 @@ impl Session {
             && !past.found_rows_unsure
     }
 
-    /// Whether a query looks for a pipeline at once. Where nothing else runs, a connection of its own is as good.
-    #[inline]
-    pub(in crate::session) fn shares_now_or_later(&self, query: &Query<'_>) -> Sharing {
-        if self.here.cluster.loads.is_quiet() && self.who.wants_pipelines(query) != Pipelines::Always {
-            self.env.runs_alone(Why::Quiet);
-            return Sharing::Begins;
-        }
-        Sharing::Now
-    }
-
     /// Whether the connection that a query has waited for becomes a pipeline: others that wait may share it then.
     #[inline]
     pub(in crate::session) fn begins_pipeline(&self, query: &Query<'_>, held: &Held, attempts: &Attempts) -> bool {
@@ -89,6 +85,8 @@ impl Session {
         let Some(server) = view.server(held.lease.server()) else { return false };
         let wanted = Wanted { server, key: &identity.key, login: identity.login, state: &self.belief.state };
         held.awaits.is_none()
+            // A query that waits to share was looked at before; one that found nothing else under way was not.
+            && (attempts.sharing != Sharing::Begins || self.may_share_now(query))
             && (self.who.wants_pipelines(query) == Pipelines::Always
                 || cluster.pipelines.is_short(query.statement.digest, attempts.at))
             && !self.limits_differ(&held.lease.origin)

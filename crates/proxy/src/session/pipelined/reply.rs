@@ -15,8 +15,9 @@ use crate::session::attempts::Attempts;
 use crate::session::cache::Fill;
 use crate::session::client::Client;
 use crate::session::query::Query;
-use crate::session::relay::{Copied, Outcome, Relay, RelayError, Withhold};
+use crate::session::relay::{Copied, Outcome, Relay, RelayError};
 use crate::session::tracking::Hearing;
+use crate::session::withhold::Withhold;
 use crate::session::{Held, Session};
 use route::Route;
 
@@ -45,7 +46,7 @@ impl Session {
                 held.lease.stats().pipelined.add_one();
                 let (over, took) = self.finish_relayed(&held, query, route, &outcome, (attempts.begun, attempts.at));
                 // A read leaves nothing that the shared tier must hear of.
-                let _ = self.learn(&mut held, query, route, &outcome, over);
+                let _ = self.learn(&mut held, query, route, &mut outcome, over);
                 // Its messages are those of its error: others have used the connection since.
                 self.belief.past.messages_unread = false;
                 if let Some(fill) = fill.take() {
@@ -100,7 +101,7 @@ impl Client {
         outcome: &mut Outcome,
     ) -> Result<(), RelayError> {
         (outcome.status, outcome.ended_by_eof) = (Some(end.status), end.is_eof);
-        (outcome.rows, outcome.rows_sent) = (Some(end.rows), end.rows);
+        (outcome.replies, outcome.rows, outcome.rows_sent) = (1, Some(end.rows), end.rows);
         (outcome.reply_bytes, outcome.delivered) = (reply.len() as u64, true);
         match self.poll_send(cx, reply) {
             Poll::Ready(Err(error)) => Err(RelayError::Client(error)),

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Instant;
 
+use wire::Status;
 use wire::codec::Malformed;
 use wire::exchange::Event;
-use wire::reply::{self, Change, Eof, Ok, Prepared};
-use wire::{Status, errno};
+use wire::reply::{Change, Eof, Ok, Prepared};
 
 use super::taps::Taps;
 use crate::error::Refusal;
@@ -14,13 +14,6 @@ use crate::pool::ConnectionEnd;
 
 /// Changes of the session that are kept for after one reply. Beyond them it is only known that something changed.
 const CHANGES_MAX: usize = 4096;
-
-/// With this Galera says that it has not prepared the node.
-pub const NOT_IN_GROUP: u16 = errno::ER_UNKNOWN_COM_ERROR;
-/// With this Galera says that a member lost its group while it committed.
-pub const GROUP_LOST: u16 = errno::ER_ERROR_DURING_COMMIT;
-/// With this a replication group refuses everything on a primary that it moves within a limit of time.
-const GROUP_MOVES: u16 = errno::ER_OPERATION_NOT_ALLOWED_WHILE_PRIMARY_CHANGE_IS_RUNNING;
 
 /// The outcome of the client's reply.
 #[derive(Debug, Default)]
@@ -77,6 +70,8 @@ pub struct Outcome {
     pub reply_bytes: u64,
     /// When the first bytes of the reply came, if more came later.
     pub first_byte: Option<Instant>,
+    /// It has left nothing on the session but what each read does, and that is noted.
+    pub is_plain: bool,
 }
 
 /// A change of the session's state, kept for after the reply.
@@ -127,106 +122,6 @@ pub enum RelayError {
     Withheld(Refusal),
 }
 
-/// Which errors of the statement are not for the client while another server may do better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Withhold {
-    /// None.
-    #[default]
-    Nothing,
-    /// Those of a server that is read-only: it is the primary no more, and has done nothing.
-    ReadOnly,
-    /// Those of a member of a Galera group that serves no session, shuts down or lost its group in a commit, and of a single write
-    /// that lost against another one there.
-    Group {
-        /// Those of a server that is read-only, too.
-        read_only: bool,
-        /// The statement is a write that is its own transaction.
-        alone: bool,
-    },
-    /// Those of a server that is read-only, shuts down or has cut the connection, within a transaction that can be replayed.
-    Lost,
-    /// Those of a replica that has not heard of a schema, table, column, routine or right yet, that is read-only, or shuts down.
-    NotYetHere,
-    /// Those of a server that shuts down: that a cluster's only server is read-only, the client hears from itself.
-    ShutsDown,
-    /// The same, and those of a connection that the server has cut, within a transaction that can be replayed.
-    Cut,
-    /// All of a replica, which may be set up otherwise than the primary: a SET that it refuses is the primary's to judge.
-    All,
-}
-
-impl Withhold {
-    /// The same where there is no other server.
-    pub(in crate::session) fn of_only_server(self) -> Withhold {
-        match self {
-            Withhold::ReadOnly => Withhold::ShutsDown,
-            Withhold::Lost => Withhold::Cut,
-            other => other,
-        }
-    }
-
-    /// Whether this error is one of them.
-    pub(in crate::session) fn applies(self, error: &reply::ServerError<'_>) -> bool {
-        match self {
-            Withhold::Nothing => false,
-            Withhold::ShutsDown => error.code == errno::ER_SERVER_SHUTDOWN,
-            Withhold::Cut => matches!(error.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED),
-            Withhold::All => true,
-            Withhold::Group { read_only, alone } => {
-                is_not_in_group(error)
-                    || is_group_lost(error)
-                    || alone && error.code == errno::ER_LOCK_DEADLOCK
-                    || error.code == errno::ER_SERVER_SHUTDOWN
-                    || read_only && is_read_only(error)
-            }
-            // A server that shuts down, or whose connection was killed, has not run the statement.
-            Withhold::ReadOnly => error.code == errno::ER_SERVER_SHUTDOWN || is_read_only(error),
-            Withhold::Lost => {
-                matches!(error.code, errno::ER_SERVER_SHUTDOWN | errno::ER_CONNECTION_KILLED)
-                    || is_read_only(error)
-                    || is_not_in_group(error)
-                    || is_group_lost(error)
-            }
-            // A read that a read-only replica refuses hides a write: in a view, a column's default, or a function.
-            Withhold::NotYetHere => {
-                matches!(
-                    error.code,
-                    errno::ER_BAD_DB_ERROR
-                        | errno::ER_BAD_FIELD_ERROR
-                        | errno::ER_NO_SUCH_TABLE
-                        | errno::ER_SP_DOES_NOT_EXIST
-                        | errno::ER_PROCACCESS_DENIED_ERROR
-                        | errno::ER_DBACCESS_DENIED_ERROR
-                        | errno::ER_TABLEACCESS_DENIED_ERROR
-                        | errno::ER_COLUMNACCESS_DENIED_ERROR
-                        | errno::ER_SPECIFIC_ACCESS_DENIED_ERROR
-                ) || is_read_only(error)
-                    || is_not_in_group(error)
-                    || error.code == errno::ER_SERVER_SHUTDOWN
-            }
-        }
-    }
-}
-
-/// A member of a Galera group without its group, or one that an operator has set to refuse, says so before it does anything.
-/// The same code is that of commands that a server does not know.
-pub fn is_not_in_group(error: &reply::ServerError<'_>) -> bool {
-    error.code == NOT_IN_GROUP && memchr::memmem::find(error.message, b"WSREP").is_some()
-}
-
-/// The member has taken back what it was to commit. Other members have it if it reached them before the group broke: most often it was
-/// never sent, but the words are the same in both cases.
-fn is_group_lost(error: &reply::ServerError<'_>) -> bool {
-    error.code == GROUP_LOST && memchr::memmem::find(error.message, b"Not connected to Primary Component").is_some()
-}
-
-/// An option that prevents a statement stands in the message; only read_only says that this is the wrong server.
-fn is_read_only(error: &reply::ServerError<'_>) -> bool {
-    matches!(error.code, errno::ER_READ_ONLY_MODE | GROUP_MOVES)
-        || error.code == errno::ER_OPTION_PREVENTS_STATEMENT
-            && memchr::memmem::find(error.message, b"read-only").is_some()
-}
-
 impl From<Malformed> for RelayError {
     fn from(error: Malformed) -> RelayError {
         RelayError::Server(error.to_string())
@@ -243,6 +138,23 @@ impl Outcome {
             Some(refusal) => Err(RelayError::Unprepared(*refusal)),
             None => Ok(()),
         }
+    }
+
+    /// Whether the reply was one result of rows, and told nothing else.
+    #[inline]
+    pub(in crate::session) fn has_rows_alone(&self) -> bool {
+        const TELLING: Status = Status::IN_TRANSACTION
+            .union(Status::CURSOR_EXISTS)
+            .union(Status::MORE_RESULTS)
+            .union(Status::SESSION_STATE_CHANGED);
+        self.error.is_none()
+            && self.replies == 1
+            && self.rows.is_some()
+            && self.changes.is_empty()
+            && self.warnings == 0
+            && self.insert_id == 0
+            && self.status_behind.is_none()
+            && self.status.is_some_and(|status| !status.intersects(TELLING))
     }
 
     /// The value of ROW_COUNT() behind the last reply.
@@ -262,7 +174,7 @@ impl Outcome {
                 let message = String::from_utf8_lossy(error.message).into_owned();
                 self.error = Some(Refusal { code: error.code, sqlstate: error.sqlstate, message });
             }
-            Event::Prepared(_) | Event::Infile(_) | Event::Progress | Event::Text(_) => {}
+            Event::ColumnsEnd(_) | Event::Prepared(_) | Event::Infile(_) | Event::Progress | Event::Text(_) => {}
         }
         Ok(())
     }
@@ -333,37 +245,4 @@ pub(in crate::session) fn changes_of(ok: &Ok<'_>, changes: &mut Vec<StateChange>
         });
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_commit_that_lost_its_group_is_kept_from_the_client_and_other_errors_of_commits_are_not() {
-        let applies = |withhold: Withhold, code, message: &str| {
-            withhold.applies(&reply::ServerError { code, sqlstate: *b"HY000", message: message.as_bytes() })
-        };
-        let lost =
-            "Error while appending streaming replication fragment(provider status: Not connected to Primary Component)";
-        let full = "Got error 28 \"No space left on device\" during COMMIT";
-        for withhold in [Withhold::Group { read_only: true, alone: false }, Withhold::Lost] {
-            assert!(applies(withhold, GROUP_LOST, lost) && !applies(withhold, GROUP_LOST, full), "{withhold:?}");
-            assert!(applies(withhold, NOT_IN_GROUP, "WSREP has not yet prepared node for application use"));
-        }
-        for withhold in [Withhold::Nothing, Withhold::ReadOnly, Withhold::NotYetHere] {
-            assert!(!applies(withhold, GROUP_LOST, lost), "{withhold:?}");
-        }
-    }
-
-    #[test]
-    fn a_server_that_shuts_down_is_left_by_all_statements_that_another_one_may_run() {
-        let error = reply::ServerError { code: errno::ER_SERVER_SHUTDOWN, sqlstate: *b"08S01", message: b"" };
-        let group = [true, false].map(|read_only| Withhold::Group { read_only, alone: false });
-        let others = [Withhold::ReadOnly, Withhold::NotYetHere, Withhold::ShutsDown, Withhold::Lost, Withhold::Cut];
-        for withhold in group.into_iter().chain(others) {
-            assert!(withhold.applies(&error), "{withhold:?}");
-        }
-        assert!(!Withhold::Nothing.applies(&error));
-    }
 }

@@ -7,10 +7,11 @@ use wire::packet::HEADER_BYTES;
 use wire::reply::{self, Eof, Ok, Prepared};
 use wire::{Status, errno};
 
-use super::{NOT_IN_GROUP, Relay, RelayError, Span};
+use super::{Relay, RelayError, Span};
 use crate::error::Refusal;
 use crate::outgoing::{Expected, Purpose};
 use crate::session::tracking::Hearing;
+use crate::session::withhold::NOT_IN_GROUP;
 
 /// How much of a refused file's name stands in the client's error.
 const FILE_NAME_TOLD_MAX: usize = 200;
@@ -37,7 +38,11 @@ impl Relay<'_> {
             }
             Event::Ok(ok) => self.ok_packet(packet.sequence, &ok, None, run, bytes)?,
             Event::RowsEnd(ok) => self.ok_packet(packet.sequence, &ok, Some(rows), run, bytes)?,
-            Event::Eof(eof) => self.eof_packet(packet.sequence, eof, rows, run, bytes),
+            Event::ColumnsEnd(eof) => self.eof_packet(packet.sequence, eof, run, bytes),
+            Event::Eof(eof) => {
+                self.outcome.learn_end(eof, rows);
+                self.eof_packet(packet.sequence, eof, run, bytes)
+            }
             Event::Error(_) if self.outcome.unprepared.is_some() => {
                 // The execution fails because its statement is not there. The client gets the error of the preparation instead.
                 self.outcome.unprepared()?;
@@ -126,11 +131,22 @@ impl Relay<'_> {
             Some(schema) => self.tracking.reported_without_move(ok, schema),
             None => self.tracking.reported_with(ok),
         };
+        let mariadb = self.connection.origin.mariadb;
+        let turns_on = |hearing: &Hearing<'_>| hearing.turns_on_transactions(self.outcome.replies);
+        let begins_anew = mariadb && self.connection.origin.tells_characteristics;
+        let reported = match self.hearing.as_ref().filter(|_| begins_anew) {
+            Some(hearing) if turns_on(hearing) => self.tracking.with_no_transaction(&reported),
+            _ => reported,
+        };
+        let reported = match &self.hearing {
+            Some(hearing) if hearing.is_silent => self.tracking.without_change(reported),
+            _ => reported,
+        };
         let is_whole = reported.is_empty() && warnings == ok.warnings;
         // MySQL announces changes behind a BEGIN in a transaction, too, and lists none; a commit's GTID was for Sqluice.
         let as_came = is_none_any_more || ok.empty_report && !self.tracking.hides();
-        let mariadb = self.connection.origin.mariadb;
-        let empty_report = reported.is_empty() && (as_came && !mariadb || self.announces(ok.status));
+        let announces = self.announces(ok, rows.is_some());
+        let empty_report = reported.is_empty() && (as_came && !mariadb || announces);
         let is_whole = is_whole && !empty_report;
         let ok = Ok { session_state: &reported, empty_report, warnings, ..*ok };
         let capabilities = self.client.capabilities;
@@ -152,11 +168,12 @@ impl Relay<'_> {
         self.tracking = now;
     }
 
-    /// Whether the server announces changes with this OK packet and lists none.
-    fn announces(&self, status: Status) -> bool {
+    /// Whether the server announces changes with this OK packet, at the end of rows or without any, and lists none.
+    fn announces(&self, ok: &Ok<'_>, has_rows: bool) -> bool {
         let mariadb = self.connection.origin.mariadb;
-        let announces = |hearing: &Hearing<'_>| hearing.announces(self.outcome.replies, self.tracking, mariadb, status);
-        self.hearing.as_ref().is_some_and(announces)
+        let reply = (self.outcome.replies, ok, has_rows);
+        let announces = |hearing: &Hearing<'_>| hearing.announces(reply, self.tracking, mariadb);
+        self.hearing.as_ref().is_some_and(announces) || self.tracking.announces_characteristics(ok)
     }
 
     /// The end of the columns of an execution whose rows stay in a cursor. MySQL ends it as a statement that has said nothing: by
@@ -197,8 +214,7 @@ impl Relay<'_> {
     }
 
     /// An EOF packet; gives whether the client gets another one in its place, which is put then.
-    fn eof_packet(&mut self, sequence: u8, eof: Eof, rows: u64, run: &mut Span, bytes: &[u8]) -> bool {
-        self.outcome.learn_end(eof, rows);
+    fn eof_packet(&mut self, sequence: u8, eof: Eof, run: &mut Span, bytes: &[u8]) -> bool {
         let mut reported = Eof { warnings: self.warnings.unwrap_or(eof.warnings), ..eof };
         if eof.status.contains(Status::SESSION_STATE_CHANGED) && !self.hearing.as_ref().is_some_and(Hearing::is_of_any)
         {

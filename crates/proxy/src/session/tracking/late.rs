@@ -60,7 +60,7 @@ pub(super) fn without_transaction(list: &[u8]) -> Vec<u8> {
 }
 
 /// Two lists of reports as one, in the order of servers. The newer one of two about the same thing counts, but each commit does.
-fn merged(older: &[u8], newer: &[u8]) -> Vec<u8> {
+pub(super) fn merged(older: &[u8], newer: &[u8]) -> Vec<u8> {
     let newer = reports(newer);
     let mut all = reports(older);
     all.retain(|report| report.kind == GTIDS || !newer.iter().any(|newer| newer.subject() == report.subject()));

@@ -1,9 +1,11 @@
 //! The statements of a text of several, each with the reports that a client wants to hear behind it, and announcements without reports.
 
 use facts::catalog::Catalog;
-use sql::{Effect, Kind, Statement, TransactionStep, Value};
+use sql::{Effect, Kind, LockKind, Statement, TransactionStep, Value};
 use wire::Status;
+use wire::reply::Ok;
 
+use super::reports::Held;
 use super::{ClientTracking, TRANSACTION_INFO, Transactions, is_tracking_variable};
 
 /// The list of variables that a client hears of.
@@ -14,26 +16,90 @@ const VARIABLES: &str = "session_track_system_variables";
 pub(super) struct Step {
     /// It begins a transaction, or ends it.
     steps: bool,
-    /// It sets the reports of transactions to their state.
-    sets_state: bool,
+    /// It sets the reports of transactions.
+    sets_transactions: Option<Transactions>,
     /// It sets the list of variables.
     sets_variables: bool,
+    /// It changes or reads whole tables, behind an implicit commit.
+    rebuilds: bool,
+    /// It takes locks of tables.
+    locks: bool,
 }
 
 impl Step {
     /// Of one statement.
     #[inline]
     pub(super) fn of(statement: &Statement) -> Step {
-        use TransactionStep::{Begin, Commit, Rollback};
-        let steps = matches!(statement.transaction, Some(Begin { .. } | Commit { .. } | Rollback { .. }));
-        let (mut sets_state, mut sets_variables) = (false, false);
+        use TransactionStep::{Begin, Commit, ImplicitCommit, Rollback};
+        let of_tables = || matches!(statement.kind, Kind::Definition | Kind::Administration);
+        let (steps, rebuilds) = match statement.transaction {
+            Some(Begin { .. } | Commit { .. } | Rollback { .. }) => (true, false),
+            Some(ImplicitCommit) => (false, of_tables()),
+            _ => (false, false),
+        };
+        let (mut sets_transactions, mut sets_variables, mut locks) = (None, false, false);
         for effect in &statement.effects {
+            locks |= *effect == Effect::LockTables(LockKind::Tables);
             if let Effect::Variable { name, value } = effect {
-                sets_state |= name == TRANSACTION_INFO && Transactions::of(literal(value)) == Transactions::State;
+                if name == TRANSACTION_INFO {
+                    sets_transactions = Some(Transactions::of(literal(value)));
+                }
                 sets_variables |= name == VARIABLES;
             }
         }
-        Step { steps, sets_state, sets_variables }
+        Step { steps, sets_transactions, sets_variables, rebuilds, locks }
+    }
+
+    /// Whether it turns on reports of transactions, behind this setting.
+    pub(super) fn turns_on(self, before: &dyn Fn() -> Transactions) -> bool {
+        matches!(self.sets_transactions, Some(Transactions::State | Transactions::Characteristics))
+            && before() == Transactions::Off
+    }
+
+    /// Whether the server begins a transaction of its own for the statement and ends it, as far as its OK packet shows: such a
+    /// definition counts rows (ALTER TABLE, CREATE TABLE … SELECT), and administration of tables has rows as its result. MariaDB
+    /// tells of transactions that no statement has begun only without autocommit.
+    pub(super) fn passes_transaction(
+        self,
+        transactions: &dyn Fn() -> Transactions,
+        (ok, has_rows): (&Ok<'_>, bool),
+        mariadb: bool,
+    ) -> bool {
+        self.rebuilds
+            && (has_rows || !ok.info.is_empty())
+            && !(mariadb && ok.status.contains(Status::AUTOCOMMIT))
+            && matches!(transactions(), Transactions::State | Transactions::Characteristics)
+    }
+
+    /// Whether it gives up the session's locks of tables and takes others: the state of the transaction changes twice, and is as
+    /// before.
+    pub(super) fn holds_on(self, transactions: &dyn Fn() -> Transactions, now: &ClientTracking) -> bool {
+        self.locks
+            && now.held.get() == Held::Locks
+            && matches!(transactions(), Transactions::State | Transactions::Characteristics)
+    }
+
+    /// Whether MySQL's CREATE TABLE … START TRANSACTION begins a transaction, or it ends. The state of it stays empty. News are
+    /// its characteristics only, and its beginning to a client that has asked for no reports.
+    pub(super) fn opens_table(
+        self,
+        transactions: &dyn Fn() -> Transactions,
+        now: &ClientTracking,
+        status: Status,
+    ) -> bool {
+        let begins = self.rebuilds && status.contains(Status::IN_TRANSACTION);
+        if begins && !now.in_explicit() {
+            now.held.set(Held::Table);
+        }
+        let ends = self.steps && now.held.get() == Held::Table;
+        if ends {
+            now.held.set(Held::Nothing);
+        }
+        match transactions() {
+            Transactions::Off | Transactions::Explicit => begins,
+            Transactions::State => begins || ends,
+            Transactions::Characteristics => false,
+        }
     }
 
     /// Whether the OK packet with this status does. One explicit transaction follows another, which is news only where reports tell
@@ -54,7 +120,7 @@ impl Step {
             Transactions::Characteristics => false,
         };
         let unlists = || !mariadb && before.wants(b"*") && !now.wants(b"*");
-        self.sets_state || follows && hears() || self.sets_variables && unlists()
+        self.sets_transactions == Some(Transactions::State) || follows && hears() || self.sets_variables && unlists()
     }
 }
 
@@ -121,6 +187,7 @@ impl ClientTracking {
     /// Goes on where another choice of the same client ends: what it has heard of, and has still to hear.
     pub fn goes_on_from(&self, before: &ClientTracking) {
         self.explicit.set(before.explicit.get());
+        self.held.set(before.held.get());
         self.late.replace(before.late.take());
     }
 }

@@ -17,6 +17,24 @@ pub(super) enum Explicit {
     Snapshot,
 }
 
+/// The thing that a session holds, where a change that ends as it was is announced and not reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Held {
+    #[default]
+    Nothing,
+    /// Locks of tables.
+    Locks,
+    /// The transaction of a CREATE TABLE … START TRANSACTION.
+    Table,
+}
+
+impl Held {
+    /// By a report of a transaction's state.
+    fn by(state: &[u8]) -> Held {
+        if state.last() == Some(&b'L') { Held::Locks } else { Held::Nothing }
+    }
+}
+
 impl Explicit {
     fn text(self) -> &'static [u8] {
         match self {
@@ -114,9 +132,30 @@ impl ClientTracking {
         (Vec::new(), false)
     }
 
+    /// Whether a server would announce changes with this OK packet and list none, as the client wants to hear of the state of
+    /// transactions alone: the connection tells how the next one begins.
+    pub fn announces_characteristics(&self, ok: &Ok<'_>) -> bool {
+        let is_it = |change| matches!(change, Change::TransactionCharacteristics(_));
+        self.transactions == Some(Transactions::State) && ok.changes().map_while(Result::ok).any(is_it)
+    }
+
+    /// The reports of MariaDB for a client that turns on those of transactions: the connection has told of them before,
+    /// and does not begin anew.
+    pub fn with_no_transaction(&self, reported: &[u8]) -> Vec<u8> {
+        let (mut none, mut data) = (vec![5], Vec::new());
+        data.put_lenenc_bytes(Explicit::None.text());
+        none.put_lenenc_bytes(&data);
+        late::merged(&none, reported)
+    }
+
+    /// These reports without that of a change that has no name: GET DIAGNOSTICS announces none, but a SET that runs in its place does.
+    pub fn without_change(&self, reported: Vec<u8>) -> Vec<u8> {
+        if self.state { late::without(&reported, "") } else { reported }
+    }
+
     /// The choice of the client was another one for a statement's own reply: what it has heard by that one.
     pub fn heard_by(&mut self, after: ClientTracking) {
-        (self.explicit, self.late) = (after.explicit, after.late);
+        (self.explicit, self.held, self.late) = (after.explicit, after.held, after.late);
     }
 
     /// The session changes of an OK packet that the client wants to hear, encoded.
@@ -151,6 +190,7 @@ impl ClientTracking {
                     4
                 }
                 Change::TransactionState(text) => {
+                    self.held.set(Held::by(text));
                     let explicit = self.explicit.get().after(text, ok);
                     let is_news = self.explicit.replace(explicit) != explicit;
                     match self.transactions {
@@ -181,8 +221,7 @@ impl ClientTracking {
     }
 
     pub(super) fn wants(&self, name: &[u8]) -> bool {
-        let mut wanted = self.variables.split(',').map(str::trim);
-        wanted.any(|wanted| wanted == "*" || wanted.as_bytes().eq_ignore_ascii_case(name))
+        self.variables.has(name)
     }
 }
 

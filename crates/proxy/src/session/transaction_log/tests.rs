@@ -11,7 +11,15 @@ use crate::error::Refusal;
 const LIMITS: Limits = Limits { bytes_max: 1 << 20, statements_max: 10 };
 
 fn log() -> TransactionLog {
-    TransactionLog::new(&Arc::default(), 0, &Target::Primary, &Pins::default())
+    log_within(LIMITS)
+}
+
+fn log_within(limits: Limits) -> TransactionLog {
+    log_of(&Pins::default(), limits)
+}
+
+fn log_of(pins: &Pins, limits: Limits) -> TransactionLog {
+    TransactionLog::new((&Arc::default(), 0), &Target::Pinned, pins, limits)
 }
 
 fn query<'r>(request: &'r Request, text: &str) -> Query<'r> {
@@ -21,15 +29,15 @@ fn query<'r>(request: &'r Request, text: &str) -> Query<'r> {
     Query::new(request, Command::Query, statement, Body::AsCame, Expect::Results)
 }
 
-fn note(log: &mut TransactionLog, text: &str, limits: Limits) {
-    note_outcome(log, text, &Outcome::default(), limits);
+fn note(log: &mut TransactionLog, text: &str) {
+    note_outcome(log, text, &Outcome::default());
 }
 
-fn note_outcome(log: &mut TransactionLog, text: &str, outcome: &Outcome, limits: Limits) {
+fn note_outcome(log: &mut TransactionLog, text: &str, outcome: &Outcome) {
     let mut packets = Vec::new();
     packet::append(&mut packets, 0, &[&[3], text.as_bytes()].concat());
     let request = Request::again(&packets, 0);
-    log.note((&query(&request, text), outcome), None, (&Arc::default(), 0), limits);
+    log.note((&query(&request, text), outcome), None, (&Arc::default(), 0));
 }
 
 fn texts(log: &TransactionLog) -> Vec<String> {
@@ -41,31 +49,31 @@ fn texts(log: &TransactionLog) -> Vec<String> {
 fn a_transaction_is_kept_from_what_announces_it_to_its_end() {
     let mut log = log();
     for text in ["SET TRANSACTION READ WRITE", "BEGIN", "SELECT 1", "SAVEPOINT a"] {
-        note(&mut log, text, LIMITS);
+        note(&mut log, text);
     }
     assert_eq!(texts(&log), ["SET TRANSACTION READ WRITE", "BEGIN", "SELECT 1", "SAVEPOINT a"]);
     assert!(!log.wrote);
-    note(&mut log, "INSERT INTO t VALUES (17)", LIMITS);
+    note(&mut log, "INSERT INTO t VALUES (17)");
     assert!(log.wrote && log.holds_behind(3, 17) && !log.holds_behind(4, 17));
-    note(&mut log, "COMMIT AND CHAIN", LIMITS);
+    note(&mut log, "COMMIT AND CHAIN");
     assert_eq!(texts(&log), ["SET TRANSACTION READ WRITE", "BEGIN"]);
     assert!(!log.wrote && log.obstacle().is_none());
-    note(&mut log, "INSERT INTO t VALUES (1)", LIMITS);
-    note(&mut log, "BEGIN", LIMITS);
+    note(&mut log, "INSERT INTO t VALUES (1)");
+    note(&mut log, "BEGIN");
     assert_eq!(texts(&log), ["BEGIN"], "what was open is committed");
 }
 
 #[test]
 fn a_transaction_that_is_too_long_costs_nothing_more() {
     for limits in [Limits { statements_max: 2, ..LIMITS }, Limits { bytes_max: 1500, ..LIMITS }] {
-        let mut log = log();
-        note(&mut log, "BEGIN", limits);
+        let mut log = log_within(limits);
+        note(&mut log, "BEGIN");
         for _ in 0..20 {
-            note(&mut log, &format!("SELECT '{}'", "x".repeat(100)), limits);
+            note(&mut log, &format!("SELECT '{}'", "x".repeat(100)));
         }
         assert!(log.obstacle().is_some_and(|why| why.contains("_max)")), "{:?}", log.obstacle());
         assert!(log.bytes.capacity() == 0 && log.entries.capacity() == 0);
-        note(&mut log, "BEGIN", limits);
+        note(&mut log, "BEGIN");
         assert!(log.obstacle().is_none(), "the next one is kept");
     }
 }
@@ -84,8 +92,8 @@ fn what_cannot_be_run_again_is_an_obstacle() {
         ("gibberish", "unknown form"),
     ] {
         let mut log = log();
-        note(&mut log, "BEGIN", LIMITS);
-        note(&mut log, text, LIMITS);
+        note(&mut log, "BEGIN");
+        note(&mut log, text);
         assert!(log.obstacle().is_some_and(|found| found.contains(why)), "{text}: {:?}", log.obstacle());
     }
     for text in [
@@ -98,13 +106,13 @@ fn what_cannot_be_run_again_is_an_obstacle() {
         "USE app",
     ] {
         let mut log = log();
-        note(&mut log, "BEGIN", LIMITS);
-        note(&mut log, text, LIMITS);
+        note(&mut log, "BEGIN");
+        note(&mut log, text);
         assert_eq!(log.obstacle(), None, "{text}");
     }
     let mut log = log();
     let refusal = Refusal { code: 1205, sqlstate: *b"HY000", message: String::new() };
-    note_outcome(&mut log, "SELECT 1", &Outcome { error: Some(refusal), ..Outcome::default() }, LIMITS);
+    note_outcome(&mut log, "SELECT 1", &Outcome { error: Some(refusal), ..Outcome::default() });
     assert!(log.obstacle().is_some_and(|why| why.contains("timeout")));
 }
 
@@ -112,9 +120,9 @@ fn what_cannot_be_run_again_is_an_obstacle() {
 fn a_session_that_is_pinned_already_has_more_to_lose() {
     let mut pins = Pins::default();
     pins.put(Pin::FoundRows, true);
-    assert!(TransactionLog::new(&Arc::default(), 0, &Target::Pinned, &pins).obstacle().is_none());
+    assert!(log_of(&pins, LIMITS).obstacle().is_none());
     pins.put(Pin::Handler, true);
-    assert!(TransactionLog::new(&Arc::default(), 0, &Target::Pinned, &pins).obstacle().is_some());
+    assert!(log_of(&pins, LIMITS).obstacle().is_some());
     assert!(!is_whole_with(&pins));
     pins.put(Pin::Handler, false);
     pins.put(Pin::Transaction, true);

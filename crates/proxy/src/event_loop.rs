@@ -52,6 +52,8 @@ pub fn run(
 async fn serve(worker: Rc<Worker>, mut mail: UnboundedReceiver<Mail>) {
     let busy_poll = worker.busy_poll.clone();
     tokio::task::spawn_local(async move { busy_poll.run().await });
+    let leavers = worker.leavers.clone();
+    tokio::task::spawn_local(async move { leavers.run().await });
     let mut seconds = worker.shared.seconds.subscribe();
     let mut newcomers = Newcomers::default();
     tidy(&worker);

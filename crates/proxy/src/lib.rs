@@ -14,6 +14,7 @@ pub mod error;
 mod event_loop;
 mod follow;
 pub mod keyring;
+mod leavers;
 pub mod listener;
 mod login_log;
 pub mod login_memory;

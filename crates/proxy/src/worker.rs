@@ -25,6 +25,7 @@ pub use self::events::WorkerEvents;
 pub use self::relief::WorkerRelief;
 use crate::busy_poll::BusyPoll;
 use crate::coarse_clock::CoarseClock;
+use crate::leavers::Leavers;
 use crate::outgoing;
 use crate::shared::{ClusterShared, Mail, Shared};
 use crate::turned_away::{TurnedAway, TurnedAwayCounts};
@@ -52,6 +53,8 @@ pub struct Worker {
     pub scratch: RefCell<Box<[u8]>>,
     /// Whether and how it looks for events instead of sleeping.
     pub busy_poll: Rc<BusyPoll>,
+    /// Clients that ended before they had logged in, and wait to be forgotten.
+    pub leavers: Rc<Leavers>,
     /// For bounds that need not be kept to the millisecond.
     pub clock: CoarseClock,
     /// Memory for parameters that the result cache is asked with.
@@ -105,6 +108,7 @@ impl Worker {
             stats,
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
             busy_poll: Rc::default(),
+            leavers: Rc::default(),
             clock: CoarseClock::start(),
             parameters: RefCell::default(),
             reply: RefCell::default(),

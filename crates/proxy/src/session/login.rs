@@ -105,7 +105,13 @@ pub(super) async fn log_in(
     ongoing.take_required_header().await?;
     let flavour = ongoing.flavour().await?;
     let greeting = ongoing.greeting(&flavour)?;
-    let (login, conversation) = ongoing.greet(&greeting).await?;
+    let (login, conversation) = match ongoing.greet(&greeting).await {
+        Ok(greeted) => greeted,
+        Err(end) => {
+            ongoing.worker.leavers.turn().await;
+            return Err(end);
+        }
+    };
     tried.names(&login.user, login.schema.as_deref(), ongoing.fingerprint.is_some());
     let (shared, handle) = (ongoing.worker.shared.clone(), ongoing.handle.clone());
     let name = ongoing.cluster.shared.name.clone();

@@ -50,7 +50,15 @@ async fn let_in(worker: &Rc<Worker>, client: NewClient) -> Option<(Box<Session>,
     let limit = listener.settings.load().login_timeout;
     let mut tried = LoginTried::begin();
     let login = login::log_in(worker.clone(), stream, listener.clone(), handle.clone(), memory, &mut tried);
-    let (mut session, from) = match tokio::time::timeout(limit, Box::pin(login)).await {
+    let came = {
+        let mut login = Box::pin(tokio::time::timeout(limit, login));
+        let came = login.as_mut().await;
+        if came.is_err() {
+            worker.leavers.turn().await;
+        }
+        came
+    };
+    let (mut session, from) = match came {
         Ok(Ok((session, from))) => (Box::new(session), from),
         failed => {
             let failed = failed.map(Result::err).unwrap_or_default();

@@ -8,19 +8,19 @@ mod long_reads;
 mod pipelines;
 mod two_phases;
 mod warm;
+mod writers;
 
 use std::collections::HashSet;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::{Family, Replication, ReplicationOptions, Server};
 use net::query::{Client, Limits};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
-use crate::support::{Front, Ran, SOON, Setup, all, app, blocking, has_mysql, run, until};
+use self::writers::{Writers, Wrote};
+use crate::support::{Front, Ran, SOON, Setup, all, blocking, has_mysql, run, until};
 
 /// The key of the API.
 const KEY: &str = "hush hush";
@@ -98,85 +98,6 @@ impl Cluster {
             }
         })
         .await
-    }
-}
-
-/// Clients that insert one row after the other.
-struct Writers {
-    stop: Arc<AtomicBool>,
-    /// Pause behind each write, in milliseconds.
-    pause_ms: Arc<AtomicU64>,
-    written: Arc<AtomicU64>,
-    tasks: Vec<JoinHandle<Wrote>>,
-}
-
-#[derive(Default)]
-struct Wrote {
-    acknowledged: Vec<(i32, i32)>,
-    errors: Vec<String>,
-    longest: Duration,
-}
-
-impl Writers {
-    async fn start(front: &Front, count: i32) -> Writers {
-        let (stop, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let pause_ms = Arc::new(AtomicU64::new(0));
-        let mut tasks = Vec::new();
-        for number in 0..count {
-            let mut client = front.client().await;
-            let (stop, written, target) = (stop.clone(), written.clone(), front.target());
-            let pause_ms = pause_ms.clone();
-            tasks.push(tokio::spawn(async move {
-                let mut wrote = Wrote::default();
-                for n in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let begun = Instant::now();
-                    match client.query(format!("INSERT INTO app.t VALUES ({number}, {n})")).await {
-                        Ok(_) => {
-                            wrote.acknowledged.push((number, n));
-                            written.fetch_add(1, Ordering::Relaxed);
-                        }
-                        Err(error) => {
-                            // The outcome of a statement that was under way is not known, and its session ends.
-                            wrote.errors.push(error.to_string());
-                            client = Client::connect(&target, app(), Limits::default()).await.unwrap();
-                        }
-                    }
-                    wrote.longest = wrote.longest.max(begun.elapsed());
-                    assert!(wrote.errors.len() < 100, "{:?}", wrote.errors.last());
-                    let pause_ms = pause_ms.load(Ordering::Relaxed);
-                    if pause_ms > 0 {
-                        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                    }
-                }
-                wrote
-            }));
-        }
-        Writers { stop, pause_ms, written, tasks }
-    }
-
-    /// From now on each writer rests behind each write.
-    fn pause(&self, pause: Duration) {
-        self.pause_ms.store(pause.as_millis() as u64, Ordering::Relaxed);
-    }
-
-    async fn more(&self, count: u64) {
-        let goal = self.written.load(Ordering::Relaxed) + count;
-        until("writes to go on", async || (self.written.load(Ordering::Relaxed) >= goal).then_some(())).await;
-    }
-
-    async fn end(self) -> Wrote {
-        self.stop.store(true, Ordering::Relaxed);
-        let mut all = Wrote::default();
-        for task in self.tasks {
-            let mut own = task.await.unwrap();
-            all.acknowledged.append(&mut own.acknowledged);
-            all.errors.append(&mut own.errors);
-            all.longest = all.longest.max(own.longest);
-        }
-        all
     }
 }
 

@@ -75,6 +75,8 @@ pub trait Inspect {
     fn digest(&self) -> String;
     /// The tables that it names; `None` when it may touch others.
     fn tables(&self) -> Option<&sql::Tables>;
+    /// Whether its text has this table's name as an identifier, whatever that stands for there.
+    fn mentions(&self, schema: Option<&str>, name: &str) -> bool;
     /// Shows each text within this one, until `see` gives true: a statement of several, a literal text that is prepared or run.
     fn parts(&self, see: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool);
 }

@@ -1,7 +1,7 @@
 //! Decodes what tokens say, and writes values back as SQL.
 
 use crate::dialect::{Dialect, Encoding, Modes};
-use crate::lexer::{Token, TokenKind};
+use crate::lexer::{Lexer, Token, TokenKind};
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -14,6 +14,31 @@ pub fn identifier<'a>(token: Token, text: &'a [u8]) -> Cow<'a, str> {
         TokenKind::QuotedIdentifier => unquote(bytes),
         _ => String::from_utf8_lossy(bytes),
     }
+}
+
+/// Whether a text has `name` as an identifier, of this schema if it says one; for texts whose tables nobody can tell.
+///
+/// It errs on the side of yes: the identifier may stand for something else than a table, and one without a schema may be in any.
+pub fn mentions(text: &[u8], dialect: &Dialect, schema: Option<&str>, name: &str) -> bool {
+    let mut tokens = Lexer::new(text, dialect).peekable();
+    let (mut qualifier, mut last): (Option<Token>, Option<Token>) = (None, None);
+    while let Some(token) = tokens.next() {
+        match token.kind {
+            TokenKind::Word | TokenKind::QuotedIdentifier => {
+                let is_qualifier = tokens.peek().is_some_and(|next| next.kind == TokenKind::Dot);
+                let named = |token| identifier(token, text);
+                let fits = qualifier.zip(schema).is_none_or(|(written, wanted)| named(written) == wanted);
+                if !is_qualifier && fits && named(token) == name {
+                    return true;
+                }
+                last = Some(token);
+                qualifier = None;
+            }
+            TokenKind::Dot => qualifier = last.take(),
+            _ => (qualifier, last) = (None, None),
+        }
+    }
+    false
 }
 
 /// The bytes of an identifier token without the quotes around it; marks inside are left doubled.

@@ -170,11 +170,17 @@ impl Compiled {
             && client.is_none_or(|network| session.client.is_some_and(|client| network.contains(client)))
     }
 
-    /// Whether the rule's table is among those that the statement names.
+    /// Whether the rule's table is among those that the statement names. For a rule that refuses, a statement whose tables nobody can
+    /// tell names all whose names its text has: else EXPLAIN or HANDLER would be a way around the rule.
     pub(super) fn names_table(&self, statement: RuleStatement<'_>, query: &(impl Inspect + ?Sized)) -> bool {
         let Some((schema, name)) = &self.table else { return true };
         // A command without a text names none.
-        let Some(tables) = query.tables().filter(|_| statement.digest != 0) else { return false };
+        if statement.digest == 0 {
+            return false;
+        }
+        let Some(tables) = query.tables() else {
+            return self.rule.refuse.is_some() && query.mentions(schema.as_deref(), name);
+        };
         tables.read.iter().chain(&tables.written).any(|named| {
             let is_in = named.schema.as_deref().or(statement.schema);
             named.name == *name && schema.as_deref().is_none_or(|wanted| is_in == Some(wanted))

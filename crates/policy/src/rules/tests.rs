@@ -83,6 +83,10 @@ impl Inspect for TestQuery<'_> {
         self.0.tables_read.set(self.0.tables_read.get() + 1);
         self.2.get_or_init(|| sql::tables(self.1.text.as_bytes(), &dialect()).ok()).as_ref()
     }
+
+    fn mentions(&self, schema: Option<&str>, name: &str) -> bool {
+        sql::text::mentions(self.1.text.as_bytes(), &dialect(), schema, name)
+    }
 }
 
 fn dialect() -> sql::Dialect {
@@ -305,6 +309,42 @@ fn a_comment_decides_and_those_that_no_rule_asks_for_do_not_fill_the_memory() {
         assert_eq!(text(&format!("/* page: {n} */ SELECT 1")), "rest");
     }
     assert_eq!(case.searches.get(), searches);
+}
+
+#[test]
+fn no_unreadable_statement_is_a_way_around_a_table_that_is_refused() {
+    let refuse = "[[rule]]\nname = \"no\"\ntable = \"app.secrets\"\nrefuse = \"not here\"\n";
+    let read = "[[rule]]\nname = \"there\"\ntable = \"secrets\"\nroute = \"primary\"\n";
+    let case = Case::new(&[read, refuse].concat());
+    let asked = |text, schema| case.ask(Sent { text, schema: Some(schema), ..ASK }, true);
+    let refused = |text, schema| matches!(asked(text, schema), Some((Verdict::Refuse { .. }, _)));
+    for text in [
+        "HANDLER secrets OPEN",
+        "HANDLER app.`secrets` OPEN AS h",
+        "EXPLAIN SELECT * FROM secrets",
+        "ANALYZE SELECT secrets.a FROM secrets",
+        "SHOW CREATE TABLE app . secrets",
+        "DESCRIBE secrets",
+        "LOCK TABLES t READ, secrets READ",
+        "CREATE VIEW v AS SELECT * FROM app.secrets",
+        "USE app; SELECT * FROM secrets",
+    ] {
+        assert!(refused(text, "app"), "{text}");
+        assert!(refused(text, "other"), "{text}");
+    }
+    for text in [
+        "HANDLER t OPEN",
+        "HANDLER other.secrets OPEN",
+        "HANDLER secrets.t OPEN",
+        "EXPLAIN SELECT 'secrets', \"secrets\", @secrets, secrets2 FROM t /* secrets */",
+    ] {
+        assert!(!refused(text, "app"), "{text}");
+    }
+    // A statement that can be read names the tables that it names, and rules that do not refuse do not guess.
+    assert!(!refused("SELECT secrets FROM t", "app"));
+    assert!(!refused("SELECT * FROM secrets", "other"));
+    assert_eq!(asked("DESCRIBE secrets", "app").unwrap().1.as_deref(), Some("no"));
+    assert_eq!(asked("SELECT * FROM secrets", "app").unwrap().1.as_deref(), Some("there"));
 }
 
 #[test]

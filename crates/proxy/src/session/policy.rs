@@ -45,6 +45,10 @@ impl Inspect for Part<'_> {
         self.statement.tables(self.text, self.dialect).as_ref().ok()
     }
 
+    fn mentions(&self, schema: Option<&str>, name: &str) -> bool {
+        sql::text::mentions(self.text, self.dialect, schema, name)
+    }
+
     /// All texts within the outer one are shown.
     fn parts(&self, _: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool) {}
 }
@@ -64,6 +68,10 @@ impl Inspect for Inspected<'_> {
 
     fn tables(&self) -> Option<&sql::Tables> {
         self.query.tables()?.as_ref().ok()
+    }
+
+    fn mentions(&self, schema: Option<&str>, name: &str) -> bool {
+        self.query.text().is_some_and(|text| sql::text::mentions(text.bytes, &text.dialect, schema, name))
     }
 
     fn parts(&self, see: &mut dyn FnMut(RuleStatement<'_>, &dyn Inspect) -> bool) {

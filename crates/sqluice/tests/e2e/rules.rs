@@ -217,6 +217,38 @@ async fn a_rule_refuses_what_is_inside_of_a_text() {
     }
 }
 
+/// Sqluice does not read the tables of these statements, and each would show something of one that is refused.
+#[tokio::test]
+async fn a_refused_table_is_refused_to_statements_that_are_not_read() {
+    for family in families() {
+        let servers = calm(family).await;
+        accounts(servers, "CREATE TABLE IF NOT EXISTS app.hush (n INT); REPLACE INTO app.hush VALUES (1)").await;
+        let front = Front::start(servers, |setup| {
+            setup.more = rule("hush", &["table = \"app.hush\"", "refuse = \"not hush\""]);
+        })
+        .await;
+        let mut client = front.client().await;
+        let texts = [
+            "HANDLER hush OPEN",
+            "EXPLAIN SELECT * FROM hush",
+            "SHOW CREATE TABLE app.`hush`",
+            "DESCRIBE hush",
+            "LOCK TABLES hush READ",
+            "CREATE VIEW seen AS SELECT * FROM app.hush",
+            "USE mysql; SELECT * FROM app.hush",
+            "USE app; SELECT * FROM hush",
+            "PREPARE s FROM 'HANDLER hush OPEN'",
+        ];
+        for text in texts {
+            let (code, message) = error(&mut client, text).await;
+            assert!(code == 1644 && message.contains("not hush"), "{family:?} {text}: {code} {message}");
+        }
+        all(&mut client, "EXPLAIN SELECT 'hush'").await;
+        all(&mut client, "USE mysql; SELECT 1 AS shush").await;
+        assert_eq!(hits(&front, "hush").await, texts.len() as f64);
+    }
+}
+
 #[tokio::test]
 async fn what_is_refused_is_said_and_the_session_goes_on() {
     let servers = calm(Family::MariaDb).await;

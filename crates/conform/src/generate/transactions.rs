@@ -24,7 +24,7 @@ impl Generator {
     /// Characteristics of the next transaction, and what uses them up.
     pub(super) fn next_transaction(&mut self) -> Idea {
         let (table, number) = (self.table(), self.fresh());
-        let wish = self.one_of(&[
+        let characteristics = self.one_of(&[
             "SET TRANSACTION READ ONLY",
             "SET TRANSACTION READ ONLY",
             "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
@@ -37,7 +37,7 @@ impl Generator {
                 "SET TRANSACTION READ ONLY; SELECT 1"
             },
         ]);
-        let mut idea = self.sent(wish);
+        let mut idea = self.sent(characteristics);
         for _ in 0..self.random.below(3) {
             idea.extend(self.between());
         }

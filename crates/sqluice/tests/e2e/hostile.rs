@@ -14,4 +14,4 @@ pub use field::{Field, raw_login};
 pub use shares::{check_prepared_bytes, check_prepared_count};
 
 /// Every test here adds a row to the table; when there are this many it is printed.
-const SCENARIOS: usize = 38;
+const SCENARIOS: usize = 44;

@@ -14,6 +14,7 @@ use wire::packet;
 
 use super::field::{Neighbour, raw_login};
 use super::{Field, clients};
+use crate::support::until;
 
 /// Waits up to here are no sign of anything on a busy machine, where a thread that always has work gets its share of the processor
 /// late. Without turns a neighbour waits as long as the peer writes.
@@ -146,6 +147,30 @@ async fn clients_that_come_and_go_leave_others_their_turns() {
     assert!(came > 1_000, "{came} clients");
     assert!(through <= (3 * direct).max(WAIT_FREE), "{through:?}, directly {direct:?}");
     field.end(192 * 1024).await;
+}
+
+/// As when an application is killed: all its sessions end in the same moment.
+#[tokio::test]
+async fn sessions_that_end_together_leave_others_their_turns() {
+    const MANY: usize = 2_000;
+    let field = Field::start("2,000 sessions that end together", Server::usual(), "max_sessions = 3_000").await;
+    field.serves().await;
+    let mut all = Vec::with_capacity(MANY);
+    for _ in 0..MANY {
+        all.push(raw_login(&field.front.address).await);
+    }
+    let (through, direct) = (Neighbour::start(field.front.listener("calm")), Neighbour::start(field.calm_address()));
+    through.has_answers(ANSWERS).await;
+    drop(all);
+    until("the sessions' ends", async || {
+        (field.front.metrics().await.sum("sqluice_sessions", &[]) <= 2.0).then_some(())
+    })
+    .await;
+    direct.has_answers(ANSWERS).await;
+    let (through, direct) = (through.stop(), direct.stop());
+    eprintln!("a neighbour waited {through:?} at most, directly {direct:?}");
+    assert!(through <= (3 * direct).max(WAIT_FREE), "{through:?}, directly {direct:?}");
+    field.end(128 * 1024).await;
 }
 
 #[tokio::test]

@@ -85,6 +85,9 @@ pub struct Collation {
     pub is_default: bool,
 }
 
+/// More collations of a schema are not kept.
+const COLLATIONS_MAX: usize = 32;
+
 /// A snapshot of the servers' dictionaries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalog {
@@ -115,6 +118,12 @@ pub struct Catalog {
     /// differ or have been changed since Sqluice began to watch; with the value that a new session begins with. A name
     /// that is here once stays.
     pub uneven: BTreeMap<String, String>,
+    /// The default collations of schemas, as far as the monitor sees them.
+    pub schemas: HashMap<String, String>,
+    /// Schemas whose default collation was changed since Sqluice began to watch, with all that they had; the last one is that of
+    /// now. A session keeps the one that it found when it chose the schema, so connections in the same schema differ. A name that
+    /// is here once stays.
+    pub recollated: BTreeMap<String, Vec<String>>,
 }
 
 impl Catalog {
@@ -168,6 +177,31 @@ impl Catalog {
                 self.uneven.insert(name.to_owned(), value.clone());
             }
         }
+    }
+
+    /// Takes note of the schemas that have another default collation than `before`.
+    pub fn find_recollated(&mut self, before: &Catalog) {
+        self.recollated.clone_from(&before.recollated);
+        for (name, collation) in &self.schemas {
+            let Some(other) = before.schemas.get(name).filter(|other| *other != collation) else { continue };
+            let all = self.recollated.entry(name.clone()).or_insert_with(|| vec![other.clone()]);
+            if all.len() >= COLLATIONS_MAX {
+                all.pop();
+            }
+            all.push(collation.clone());
+        }
+    }
+
+    /// The default collation of a schema now, if another one was there before.
+    pub fn new_collation(&self, schema: &str) -> Option<&str> {
+        self.recollated.get(schema)?.last().map(String::as_str)
+    }
+
+    /// The default collation that a schema had in this catalog, if it has had another one by `now`.
+    pub fn former_collation<'a>(&self, schema: &str, now: &'a Catalog) -> Option<&'a str> {
+        let all = now.recollated.get(schema)?;
+        let known = self.recollated.get(schema).map_or(1, Vec::len);
+        all.get(known - 1).filter(|_| known < all.len()).map(String::as_str)
     }
 
     /// The hidden effects of all tables and views that a text in this schema may name, which is not understood.

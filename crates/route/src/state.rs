@@ -6,6 +6,7 @@
 
 mod difference;
 mod facts;
+mod schema;
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -109,7 +110,7 @@ impl StateMap {
     /// The known state of a backend connection right after a login with this handshake collation.
     pub fn after_login(catalog: &Catalog, collation: u16, schema: Option<&str>) -> StateMap {
         let mut state = StateMap::default();
-        state.set_schema(schema);
+        state.choose_schema(schema, catalog, false);
         let global = |name: &str| catalog.globals.get(name).map(String::as_str).unwrap_or_default();
         match catalog.login_collation(collation) {
             Some(known) => {

@@ -90,7 +90,8 @@ impl House {
     /// Waits until Sqluice has read routines, views, triggers and defaults that statements made behind its back: how long it may
     /// not know them is no matter of scripts.
     pub(super) async fn knows_code(&self, statements: &[Vec<u8>]) -> anyhow::Result<()> {
-        const CODE: [&str; 6] = [" FUNCTION ", " PROCEDURE ", " PACKAGE ", " VIEW ", " TRIGGER ", "NEXTVAL("];
+        const CODE: [&str; 7] =
+            [" FUNCTION ", " PROCEDURE ", " PACKAGE ", " VIEW ", " TRIGGER ", " DATABASE ", "NEXTVAL("];
         let makes_code = |sql: &Vec<u8>| CODE.iter().any(|word| String::from_utf8_lossy(sql).contains(word));
         if !statements.iter().any(makes_code) {
             return Ok(());

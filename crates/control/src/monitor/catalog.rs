@@ -48,6 +48,8 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
         globals,
         of_primary: false,
         uneven: BTreeMap::default(),
+        schemas: load_schemas(client).await?,
+        recollated: BTreeMap::default(),
     };
     Ok(Loaded { catalog, incomplete, of_primary: false, session_variables })
 }
@@ -58,6 +60,14 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
 /// The connection broke.
 pub(crate) async fn load_globals(client: &mut Client) -> Result<Globals, QueryError> {
     Ok(read_globals(&client.query_one("SHOW GLOBAL VARIABLES").await?))
+}
+
+/// Reads the default collations of schemas.
+async fn load_schemas(client: &mut Client) -> Result<HashMap<String, String>, QueryError> {
+    let statement = "SELECT SCHEMA_NAME AS NAME, DEFAULT_COLLATION_NAME AS COLLATION FROM information_schema.SCHEMATA";
+    let answer = client.query_one(statement).await?;
+    let pair = |row| Some((answer.text(row, "NAME")?.into_owned(), answer.text(row, "COLLATION")?.into_owned()));
+    Ok((0..answer.rows.len()).filter_map(pair).collect())
 }
 
 /// MariaDB 10.10 has collations that fit several character sets; which id they have with which stands in another table.

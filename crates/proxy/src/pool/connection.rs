@@ -232,6 +232,12 @@ impl Origin {
         self.once_set.clear();
     }
 
+    /// It may have another collation for its schema than the session that uses it.
+    pub fn forget_collation(&mut self) {
+        let schema = self.state.schema_name().cloned();
+        Arc::make_mut(&mut self.state).set_schema(schema.as_deref());
+    }
+
     /// It has logged in anew: it is in this state, and knows nothing of the sessions before.
     pub fn has_logged_in(&mut self, state: StateMap, logged_in: u64) {
         self.is_reset();

@@ -110,7 +110,7 @@ impl Session {
     /// The server refuses the user or the schema, or there is none.
     pub(super) async fn enter_schema(&mut self, schema: &[u8]) -> Result<(), Refusal> {
         let schema = String::from_utf8_lossy(schema);
-        Arc::make_mut(&mut self.belief.state).set_schema(Some(&schema));
+        Arc::make_mut(&mut self.belief.state).choose_schema(Some(&schema), &self.belief.catalog, false);
         let known = (self.who.identity.user.clone(), Arc::from(&*schema));
         let now = self.env.worker.uptime_s.get();
         let mut held = match self.admission().await? {

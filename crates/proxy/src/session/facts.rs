@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use wire::Capabilities;
 
-use super::Session;
 use super::tracking::ClientTracking;
+use super::{Held, Session};
 use route::state::StateMap;
 
 impl Session {
@@ -21,9 +21,23 @@ impl Session {
         if let Some(kept) = self.belief.state.keep_beginning(&self.belief.catalog_at_login, &now) {
             self.belief.state = Arc::new(kept);
         }
+        if let Some(kept) = self.belief.state.with_former_collation(&self.belief.catalog, &now) {
+            self.belief.state = Arc::new(kept);
+        }
         self.belief.catalog = now;
         self.belief.renew_facts();
         self.show_changed_state();
+    }
+
+    /// The session has altered a schema on this connection: other sessions keep the collation that they found there.
+    pub(super) async fn wait_for_altered_schema(&mut self, held: &mut Held) {
+        let now = self.here.cluster.fresh_catalog(super::login::FRESH_CATALOG_WAIT).await;
+        if let Some(new) = self.belief.state.with_new_collation(&self.belief.catalog, &now) {
+            self.belief.state = Arc::new(new);
+        }
+        self.look_at_catalog();
+        // The connection has the new collation, whatever the session had.
+        held.lease.origin.forget_collation();
     }
 
     /// Somebody has defined code, and the catalog may be here already: the maker, of another worker, has the reply then, and nobody

@@ -21,6 +21,9 @@ use route::state::StateMap;
 /// Makes a connection tell all changes of its state.
 const TRACK_EVERYTHING: &str = "session_track_schema=1,session_track_state_change=1,session_track_system_variables='*'";
 
+/// A schema that every user may choose: MariaDB does not look at one that a connection is in.
+const ANY_SCHEMA: &[u8] = b"information_schema";
+
 /// Makes the flags of replies those of the mode that is in effect.
 const RENEW_MODE_FLAGS: &[u8] = b"SET sql_mode=@@sql_mode";
 
@@ -77,6 +80,11 @@ impl Session {
         }
         // A reset leaves the schema, but with the server's character set for it instead of its own.
         let stale = std::mem::take(&mut connection.origin.schema_is_stale);
+        let altered = connection.origin.state.found_another_collation(wanted, &self.belief.catalog);
+        if altered && connection.origin.mariadb {
+            out.command(connection, Command::InitDb, ANY_SCHEMA, Purpose::Schema, Expect::Results);
+        }
+        let stale = stale || altered;
         let schema = difference.schema.as_deref().or_else(|| wanted.schema().filter(|_| stale));
         if let Some(schema) = schema {
             out.command(connection, Command::InitDb, schema.as_bytes(), Purpose::Schema, Expect::Results);

@@ -23,7 +23,7 @@ use super::{Doubt, Held, Session};
 use crate::pool::Key;
 use cache::WriteFacts;
 use changes::went_elsewhere;
-pub(super) use effects::defines_what_stays;
+pub(super) use effects::{alters_schema, defines_what_stays};
 use route::{Pin, Route, Target};
 use statements::texts_prepared;
 
@@ -90,8 +90,9 @@ impl Session {
         if query.statement.accounts {
             self.here.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
-        if effects::defines_code(query) {
-            // The catalog is read again for routines, views and triggers; until then no function is believed to read only.
+        if effects::changes_catalog(query) {
+            // The catalog is read again for routines, views, triggers and the collations of schemas; until then no function is believed
+            // to read only.
             self.here.cluster.shared.published.request_catalog_refresh();
         }
         if query.command == Command::SetOption && succeeded {
@@ -122,6 +123,10 @@ impl Session {
         self.env.show_pins(self.belief.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.belief.state) {
             held.lease.origin.state = self.belief.state.clone();
+        }
+        if !self.belief.catalog.recollated.is_empty() && went_elsewhere(outcome) {
+            // MariaDB did not look at a schema that it was in: it has the collation that the connection found there.
+            held.lease.origin.forget_collation();
         }
         for_tier
     }

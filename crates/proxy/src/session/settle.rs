@@ -7,7 +7,7 @@ use wire::errno;
 
 use super::diagnostics::unreported;
 use super::environment::Environment;
-use super::learn::defines_what_stays;
+use super::learn::{alters_schema, defines_what_stays};
 use super::login::FRESH_CATALOG_WAIT;
 use super::query::Query;
 use super::relay::Outcome;
@@ -38,7 +38,7 @@ impl Session {
         outcome: &Outcome,
     ) -> Result<(), SessionEnd> {
         if outcome.error.is_none() && !self.here.cluster.catalog_is_fresh() {
-            Box::pin(self.wait_for_new_code(query)).await;
+            Box::pin(self.wait_for_definition(&mut held, query)).await;
         }
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;
         if outcome.error.is_none() && query.ends_session(|| self.belief.releases()) {
@@ -100,9 +100,12 @@ impl Session {
         Ok(())
     }
 
-    /// All sessions may run new code as soon as its maker has the reply. Behind a definition the catalog is never fresh.
-    async fn wait_for_new_code(&self, query: &Query<'_>) {
-        if defines_what_stays(query, &self.belief.catalog) {
+    /// All sessions may run new code, and choose an altered schema, as soon as its maker has the reply. Behind a definition the catalog
+    /// is never fresh.
+    async fn wait_for_definition(&mut self, held: &mut Held, query: &Query<'_>) {
+        if alters_schema(query) {
+            self.wait_for_altered_schema(held).await;
+        } else if defines_what_stays(query, &self.belief.catalog) {
             self.here.cluster.fresh_catalog(FRESH_CATALOG_WAIT).await;
         }
     }

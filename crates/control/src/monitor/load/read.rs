@@ -61,6 +61,7 @@ pub(super) async fn read_catalog(
                     let others = read_globals(&sources[index + 1..]).await;
                     let names = loaded.session_variables.iter().map(String::as_str);
                     loaded.catalog.find_uneven(before, &others, names);
+                    loaded.catalog.find_recollated(before);
                     return Ok(loaded);
                 }
                 Err(error) => problem = query_failure(&error).text.to_string(),

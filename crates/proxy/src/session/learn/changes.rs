@@ -44,7 +44,8 @@ impl Belief {
                 StateChange::Schema { name, more } => {
                     let chosen = |effect: &Effect| matches!(effect, Effect::Schema(chosen) if chosen == name);
                     if !more || name.is_empty() || query.statement.effects.iter().any(chosen) {
-                        Arc::make_mut(&mut self.state).set_schema(Some(name));
+                        let mariadb = self.is_mariadb();
+                        Arc::make_mut(&mut self.state).choose_schema(Some(name), &self.catalog, mariadb);
                     }
                 }
                 StateChange::Variable(name, value) => {

@@ -247,15 +247,44 @@ pub(in crate::session) fn defines_what_stays(query: &Query<'_>, catalog: &Catalo
     defines_code(query) && query.text().is_some_and(|text| leaves(text.bytes) || has_packages(text.bytes))
 }
 
+/// Whether the catalog is to be read again behind a statement: it may define routines, views or triggers, or alter a schema.
+#[inline]
+pub(super) fn changes_catalog(query: &Query<'_>) -> bool {
+    may_define(query) && with_definition(query, |text| has_code(text) || has_altered_schema(text))
+}
+
 /// Whether a statement may define routines, views or triggers.
 #[inline]
-pub(super) fn defines_code(query: &Query<'_>) -> bool {
-    const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
+fn defines_code(query: &Query<'_>) -> bool {
+    may_define(query) && with_definition(query, has_code)
+}
+
+/// Whether a statement may change the default collation of a schema.
+#[inline]
+pub(in crate::session) fn alters_schema(query: &Query<'_>) -> bool {
+    may_define(query) && with_definition(query, has_altered_schema)
+}
+
+#[inline]
+fn may_define(query: &Query<'_>) -> bool {
     let statement = &*query.statement;
-    if statement.kind != Kind::Definition && (statement.parts <= 1 || statement.access.only_reads()) {
-        return false;
-    }
-    let Some(text) = query.text() else { return true };
-    let text = text.bytes.to_ascii_lowercase();
-    CODE.iter().any(|word| memchr::memmem::find(&text, word).is_some())
+    statement.kind == Kind::Definition || statement.parts > 1 && !statement.access.only_reads()
+}
+
+/// Asks of the text in lower case; one that is not known may define anything.
+fn with_definition(query: &Query<'_>, ask: impl FnOnce(&[u8]) -> bool) -> bool {
+    query.text().is_none_or(|text| ask(&text.bytes.to_ascii_lowercase()))
+}
+
+fn has_code(text: &[u8]) -> bool {
+    const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
+    CODE.iter().any(|word| has(text, word))
+}
+
+fn has_altered_schema(text: &[u8]) -> bool {
+    has(text, b"alter") && (has(text, b"database") || has(text, b"schema"))
+}
+
+fn has(text: &[u8], word: &[u8]) -> bool {
+    memchr::memmem::find(text, word).is_some()
 }

@@ -27,7 +27,7 @@ use crate::functions::Functions;
 use crate::hint::{Hint, asks_for_servers_ids};
 use crate::lexer::TokenKind;
 use crate::names::NamedTables;
-use crate::statement::{Access, Asks, Kind, Statement, TransactionStep, Why};
+use crate::statement::{Access, Asks, Kind, Opens, Statement, TransactionStep, Why};
 use crate::text;
 use crate::verdict::Verdict;
 use crate::words::W;
@@ -72,6 +72,7 @@ struct Classifier<'a> {
     variables_assigned: bool,
     insert_id_unsure: bool,
     uses_tables: bool,
+    opens: Opens,
     counting: Counting,
 }
 
@@ -96,6 +97,7 @@ impl<'a> Classifier<'a> {
             variables_assigned: false,
             insert_id_unsure: false,
             uses_tables: false,
+            opens: Opens::Untold,
             counting: Counting::default(),
         }
     }
@@ -145,6 +147,7 @@ impl<'a> Classifier<'a> {
             insert_id_unsure: self.insert_id_unsure,
             uses_tables: self.uses_tables || self.kind.is_some_and(always_uses_tables),
             found_rows,
+            opens: self.opens,
             digest: self.cursor.digest_hash(),
             named: NamedTables::default(),
             verdict: Verdict::default(),

@@ -48,7 +48,7 @@ pub use memo::Memo;
 pub use names::{DEPTH_MAX, FunctionName, NAMES_MAX, NamedTables, TableName, Tables, Unread, UnreadReason};
 pub use point::{Point, Sought, point};
 pub use row_change::{Given, RowChange, Verb, row_change};
-pub use statement::{Access, Asks, FoundRows, Kind, Statement, TransactionStep, Why};
+pub use statement::{Access, Asks, FoundRows, Kind, Opens, Statement, TransactionStep, Why};
 pub use tables::tables;
 pub use tags::{TAG_NAME_BYTES_MAX, TRACE_PARENT, Tag, TraceParent, cut_tag_value, only_tags, tags, without_tags};
 pub use varies::{Varies, varies};

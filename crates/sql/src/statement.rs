@@ -34,6 +34,8 @@ pub struct Statement {
     pub uses_tables: bool,
     /// The value of FOUND_ROWS() behind it.
     pub found_rows: FoundRows,
+    /// Whether a definition or a change of accounts opens tables with locks.
+    pub opens: Opens,
     /// The hash of the whole text's digest, as [`crate::digest_hash`] gives it; 0 is that of no text.
     pub digest: u64,
     /// The tables that [`Statement::tables`] has found.
@@ -58,6 +60,21 @@ impl Statement {
             && !self.insert_id_unsure
             && !self.accounts
     }
+}
+
+/// Whether a definition or a change of accounts opens tables with locks, its own or the server's, as far as the text tells. That
+/// begins a transaction for a moment, which a server announces. Seen with MariaDB 10.11 and MySQL 9.7.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Opens {
+    /// It opens none, or its reply tells: ALTER TABLE and the like count rows.
+    #[default]
+    Untold,
+    /// It does.
+    Tables,
+    /// It does, unless it warns: IF EXISTS does so where there is nothing.
+    IfThere,
+    /// It opens the session's locked tables anew.
+    LockedTables,
 }
 
 /// The value of FOUND_ROWS() behind a statement, as far as the text tells. Seen with MariaDB 10.11 and MySQL 9.7.

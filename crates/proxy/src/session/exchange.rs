@@ -21,6 +21,9 @@ use route::{Route, Target};
 /// Of a longer reply it is plain that an aggregate function has made its row of something.
 const AGGREGATE_BYTES_MAX: usize = 4096;
 
+/// A longer result of administration counts as one about a table that was opened.
+const ADMINISTRATION_BYTES_MAX: usize = 64 * 1024;
+
 impl Session {
     /// Sends the statement, which has [begun](crate::sessions::SessionHandle::begin_statement), with what must go ahead of it, and
     /// relays the reply. `outcome` has the facts of the reply, also after a failure.
@@ -60,6 +63,7 @@ impl Session {
             change: sent.columns.take().map(RowChange::Columns).or(listed),
             copy: match query.statement.found_rows {
                 FoundRows::Aggregate if fill.is_none() => Some(Box::new(Copied::new(AGGREGATE_BYTES_MAX))),
+                _ if hearing.reads_rows(query.statement.kind) => Some(Box::new(Copied::new(ADMINISTRATION_BYTES_MAX))),
                 _ => self.copy_for(fill, held.lease.server()),
             },
         };

@@ -415,6 +415,7 @@ pub(super) fn plain(kind: Kind, access: Access) -> Rc<Statement> {
         insert_id_unsure: false,
         uses_tables: false,
         found_rows: FoundRows::Left,
+        opens: sql::Opens::Untold,
         digest: 0,
         named: NamedTables::default(),
         verdict: Verdict::default(),

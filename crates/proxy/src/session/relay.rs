@@ -3,6 +3,7 @@
 //! Several replies may be outstanding: those of fix-ups, which are swallowed, and then the client's. A slow client stops
 //! its server: nothing is read while something waits to be sent.
 
+mod administration;
 mod copied;
 mod outcome;
 mod packets;
@@ -17,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-pub use copied::Copied;
+pub use copied::{Copied, packets_of};
 pub(super) use outcome::changes_of;
 pub use outcome::{Outcome, RelayError, StateChange};
 pub use quoted::Texts;

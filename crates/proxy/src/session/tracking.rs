@@ -37,6 +37,8 @@ pub struct ClientTracking {
     explicit: Cell<Explicit>,
     /// The thing that the session holds, as far as announcements without a report depend on it.
     held: Cell<Held>,
+    /// The session has locked tables. MySQL's reports forget that when a table is opened anew.
+    locked: Cell<bool>,
     /// The reports that it has still to hear.
     late: RefCell<Option<Box<Late>>>,
 }
@@ -130,7 +132,7 @@ impl<'a> Hearing<'a> {
     /// belongs to the reply of this number, from 1 on. `tracking` has the reports that the client wants to hear by now.
     pub fn announces(
         &self,
-        (reply, ok, has_rows): (usize, &Ok<'_>, bool),
+        (reply, ok, opened): (usize, &Ok<'_>, &dyn Fn() -> bool),
         tracking: &ClientTracking,
         mariadb: bool,
     ) -> bool {
@@ -141,8 +143,14 @@ impl<'a> Hearing<'a> {
         let before = self.parts.filter(|_| reply > 1).map_or(self.tracking, |parts| parts.tracking(reply - 1));
         step.announces(&transactions, before, tracking, mariadb, ok.status)
             || step.holds_on(&transactions, tracking)
-            || step.passes_transaction(&transactions, (ok, has_rows), mariadb)
+            || step.passes_transaction(&transactions, tracking, (ok, opened), mariadb)
             || !mariadb && step.opens_table(&transactions, tracking, ok.status)
+    }
+
+    /// Whether the announcement of this statement depends on its rows: administration of tables says there whether it has opened one.
+    #[inline]
+    pub fn reads_rows(&self, kind: Kind) -> bool {
+        kind == Kind::Administration && self.step.rebuilds() && self.state.tells_transactions()
     }
 
     /// Whether the statement of this reply turns on the reports of transactions, which begin with that of none.
@@ -178,6 +186,7 @@ impl ClientTracking {
             transactions: None,
             explicit: Cell::default(),
             held: Cell::default(),
+            locked: Cell::default(),
             late: RefCell::default(),
         }
     }

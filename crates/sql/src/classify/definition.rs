@@ -1,13 +1,30 @@
 //! CREATE, ALTER, DROP, RENAME, TRUNCATE, IMPORT.
 
 use super::Classifier;
+use crate::dialect::Family;
 use crate::effect::Effect;
 use crate::lexer::TokenKind;
-use crate::statement::{Kind, Why};
+use crate::statement::{Kind, Opens, Why};
 use crate::words::W;
+
+/// The objects of definitions.
+const OBJECTS: [W; 11] = [
+    W::Table,
+    W::Index,
+    W::View,
+    W::Trigger,
+    W::Function,
+    W::Procedure,
+    W::Package,
+    W::Event,
+    W::Database,
+    W::Schema,
+    W::Sequence,
+];
 
 impl Classifier<'_> {
     pub(super) fn definition(&mut self) {
+        self.opens = self.opened();
         match self.cursor.word {
             W::Create => self.create(),
             W::Drop => self.drop(),
@@ -15,6 +32,25 @@ impl Classifier<'_> {
             W::Rename if self.cursor.ahead().at(W::User) => self.account(),
             // RENAME TABLE, TRUNCATE, IMPORT TABLE.
             _ => self.define(),
+        }
+    }
+
+    /// The tables that it opens: its own with TRUNCATE, a trigger's, those of a view, those in which MariaDB keeps routines and
+    /// events.
+    fn opened(&self) -> Opens {
+        let (verb, mariadb) = (self.cursor.word, self.cursor.dialect().family == Family::MariaDb);
+        let mut object = self.cursor.ahead();
+        while !object.at_end() && object.kind() != TokenKind::Semicolon && !object.at_any(&OBJECTS) {
+            object.bump();
+        }
+        match (verb, object.word) {
+            (W::Create, W::Trigger) => Opens::Tables,
+            (W::Create, W::View | W::Function | W::Procedure | W::Event) if mariadb => Opens::Tables,
+            (W::Drop, W::Trigger | W::Function | W::Procedure) => Opens::IfThere,
+            (W::Drop, W::Event | W::Database | W::Schema) if mariadb => Opens::IfThere,
+            (W::Truncate, _) if mariadb => Opens::Tables,
+            (W::Truncate | W::Rename, _) | (W::Alter, W::Table) if !mariadb => Opens::LockedTables,
+            _ => Opens::Untold,
         }
     }
 

@@ -5,7 +5,6 @@ use wire::codec::Reader;
 use wire::command::Command;
 use wire::errno;
 use wire::exchange::Expect;
-use wire::packet::{self, First};
 
 use crate::error::SessionEnd;
 use crate::outgoing::Outgoing;
@@ -13,7 +12,7 @@ use crate::outgoing::Purpose;
 use crate::pool::Connection;
 use crate::session::belief::Belief;
 use crate::session::query::Query;
-use crate::session::relay::{Copied, Outcome};
+use crate::session::relay::{Copied, Outcome, packets_of};
 use crate::session::{Held, Session};
 use route::Pin;
 
@@ -255,7 +254,7 @@ fn may_be_of_nothing(outcome: &Outcome) -> bool {
 
 /// Whether all values of the only row are NULL or 0, as aggregate functions make them of nothing.
 pub(in crate::session) fn is_of_nothing(reply: &[u8]) -> bool {
-    let mut packets = packets(reply);
+    let mut packets = packets_of(reply);
     // The number of columns, their descriptions, in the old framing what ends those; the row, what ends that.
     let Some(count) = packets.next().and_then(|payload| payload.first().copied()).map(usize::from) else {
         return false;
@@ -273,18 +272,6 @@ pub(in crate::session) fn is_of_nothing(reply: &[u8]) -> bool {
         Some(0) => row.get(1 + (count + 9) / 8..).is_some_and(|values| values.iter().all(|byte| *byte == 0)),
         _ => (0..count).all(|_| value().is_some_and(is_nothing)),
     }
-}
-
-/// The payloads of a reply that is whole.
-fn packets(reply: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = reply;
-    std::iter::from_fn(move || match packet::first(rest, usize::MAX) {
-        First::Whole { payload, taken, .. } => {
-            rest = &rest[taken..];
-            Some(payload)
-        }
-        _ => None,
-    })
 }
 
 /// Whether SQL_CALC_FOUND_ROWS is all that a statement does to its session.

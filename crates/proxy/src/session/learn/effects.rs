@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use facts::catalog::Catalog;
-use sql::{Effect, Kind, Statement, Value};
+use sql::{Effect, Kind, LockKind, Statement, Value};
 use wire::errno::{ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST};
 
 use crate::error::Refusal;
@@ -55,6 +55,8 @@ impl Session {
             }
             let state = Arc::make_mut(&mut self.belief.state);
             match effect {
+                Effect::LockTables(LockKind::Tables) => self.belief.tracking.note_locks(true),
+                Effect::UnlockTables(LockKind::Tables) => self.belief.tracking.note_locks(false),
                 Effect::Variable { name, value } if moves_to(name, value) => self.belief.pins.put(Pin::Opaque, true),
                 Effect::Variable { name, .. } if tracking::is_tracking_variable(name) => {
                     self.belief.learn_tracking(effect, &self.here.cluster.catalog());

@@ -1,7 +1,7 @@
 //! A copy of a reply for the result cache, up to a bound: what is larger is let go while the reply streams on.
 
 use cache::Refusal;
-use wire::packet;
+use wire::packet::{self, First};
 
 /// The copy.
 #[derive(Debug)]
@@ -69,6 +69,18 @@ impl Copied {
             None => Ok(()),
         }
     }
+}
+
+/// The payloads of a reply, up to the first one that is cut.
+pub fn packets_of(reply: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = reply;
+    std::iter::from_fn(move || match packet::first(rest, usize::MAX) {
+        First::Whole { payload, taken, .. } => {
+            rest = &rest[taken..];
+            Some(payload)
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use wire::packet::HEADER_BYTES;
 use wire::reply::{self, Eof, Ok, Prepared};
 use wire::{Status, errno};
 
-use super::{Relay, RelayError, Span};
+use super::{Copied, Relay, RelayError, Span, administration};
 use crate::error::Refusal;
 use crate::outgoing::{Expected, Purpose};
 use crate::session::tracking::Hearing;
@@ -171,7 +171,9 @@ impl Relay<'_> {
     /// Whether the server announces changes with this OK packet, at the end of rows or without any, and lists none.
     fn announces(&self, ok: &Ok<'_>, has_rows: bool) -> bool {
         let mariadb = self.connection.origin.mariadb;
-        let reply = (self.outcome.replies, ok, has_rows);
+        let copied = self.outcome.taps.copy.as_deref().and_then(Copied::reply);
+        let opened = || has_rows && copied.is_none_or(administration::has_opened);
+        let reply: (usize, &Ok<'_>, &dyn Fn() -> bool) = (self.outcome.replies, ok, &opened);
         let announces = |hearing: &Hearing<'_>| hearing.announces(reply, self.tracking, mariadb);
         self.hearing.as_ref().is_some_and(announces) || self.tracking.announces_characteristics(ok)
     }

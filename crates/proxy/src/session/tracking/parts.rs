@@ -1,7 +1,7 @@
 //! The statements of a text of several, each with the reports that a client wants to hear behind it, and announcements without reports.
 
 use facts::catalog::Catalog;
-use sql::{Effect, Kind, LockKind, Statement, TransactionStep, Value};
+use sql::{Effect, Kind, LockKind, Opens, Statement, TransactionStep, Value};
 use wire::Status;
 use wire::reply::Ok;
 
@@ -22,6 +22,10 @@ pub(super) struct Step {
     sets_variables: bool,
     /// It changes or reads whole tables, behind an implicit commit.
     rebuilds: bool,
+    /// It makes a temporary table.
+    makes_temporary: bool,
+    /// The tables that it opens, of which its reply does not tell.
+    opens: Opens,
     /// It takes locks of tables.
     locks: bool,
 }
@@ -37,9 +41,12 @@ impl Step {
             Some(ImplicitCommit) => (false, of_tables()),
             _ => (false, false),
         };
-        let (mut sets_transactions, mut sets_variables, mut locks) = (None, false, false);
+        let (mut sets_transactions, mut sets_variables, mut locks, mut makes_temporary) = (None, false, false, false);
+        // Those of accounts are the server's own.
+        let opens = if statement.kind == Kind::Account { Opens::Tables } else { statement.opens };
         for effect in &statement.effects {
             locks |= *effect == Effect::LockTables(LockKind::Tables);
+            makes_temporary |= matches!(effect, Effect::CreateTemporaryTable(_));
             if let Effect::Variable { name, value } = effect {
                 if name == TRANSACTION_INFO {
                     sets_transactions = Some(Transactions::of(literal(value)));
@@ -47,7 +54,12 @@ impl Step {
                 sets_variables |= name == VARIABLES;
             }
         }
-        Step { steps, sets_transactions, sets_variables, rebuilds, locks }
+        Step { steps, sets_transactions, sets_variables, rebuilds, makes_temporary, opens, locks }
+    }
+
+    /// Whether it changes or reads whole tables, behind an implicit commit.
+    pub(super) fn rebuilds(self) -> bool {
+        self.rebuilds
     }
 
     /// Whether it turns on reports of transactions, behind this setting.
@@ -56,18 +68,27 @@ impl Step {
             && before() == Transactions::Off
     }
 
-    /// Whether the server begins a transaction of its own for the statement and ends it, as far as its OK packet shows: such a
-    /// definition counts rows (ALTER TABLE, CREATE TABLE … SELECT), and administration of tables has rows as its result. MariaDB
-    /// tells of transactions that no statement has begun only without autocommit.
+    /// Whether the server begins a transaction of its own for the statement and ends it. A definition that rebuilds a table counts
+    /// rows (ALTER TABLE, CREATE TABLE … SELECT); administration of tables has rows as its result, which say whether a table was
+    /// `opened`. A temporary table that gets rows leaves the transaction open, but with a state that is empty. MariaDB tells of
+    /// transactions that no statement has begun only without autocommit.
     pub(super) fn passes_transaction(
         self,
         transactions: &dyn Fn() -> Transactions,
-        (ok, has_rows): (&Ok<'_>, bool),
+        now: &ClientTracking,
+        (ok, opened): (&Ok<'_>, &dyn Fn() -> bool),
         mariadb: bool,
     ) -> bool {
-        self.rebuilds
-            && (has_rows || !ok.info.is_empty())
-            && !(mariadb && ok.status.contains(Status::AUTOCOMMIT))
+        let autocommit = ok.status.contains(Status::AUTOCOMMIT);
+        let counts = !ok.info.is_empty();
+        let opens = match self.opens {
+            Opens::Tables => true,
+            Opens::IfThere => ok.warnings == 0,
+            Opens::LockedTables => now.locked.get(),
+            Opens::Untold => false,
+        };
+        (opens || self.rebuilds && (counts || opened()) || self.makes_temporary && counts && !autocommit)
+            && !(mariadb && autocommit)
             && matches!(transactions(), Transactions::State | Transactions::Characteristics)
     }
 
@@ -188,6 +209,7 @@ impl ClientTracking {
     pub fn goes_on_from(&self, before: &ClientTracking) {
         self.explicit.set(before.explicit.get());
         self.held.set(before.held.get());
+        self.locked.set(before.locked.get());
         self.late.replace(before.late.take());
     }
 }

@@ -153,6 +153,11 @@ impl ClientTracking {
         if self.state { late::without(&reported, "") } else { reported }
     }
 
+    /// The session has locked tables, or has none locked.
+    pub fn note_locks(&self, locked: bool) {
+        self.locked.set(locked);
+    }
+
     /// The choice of the client was another one for a statement's own reply: what it has heard by that one.
     pub fn heard_by(&mut self, after: ClientTracking) {
         (self.explicit, self.held, self.late) = (after.explicit, after.held, after.late);
@@ -191,6 +196,8 @@ impl ClientTracking {
                 }
                 Change::TransactionState(text) => {
                     self.held.set(Held::by(text));
+                    // BEGIN releases them.
+                    self.locked.set(self.locked.get() && text.first() != Some(&b'T'));
                     let explicit = self.explicit.get().after(text, ok);
                     let is_news = self.explicit.replace(explicit) != explicit;
                     match self.transactions {

@@ -160,7 +160,8 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[OwnValue<'_>]) -> Opti
             rewritten.extend_from_slice(text::quote_identifier(&spelt).as_bytes());
             renames |= selects.is_around();
             item.changed |= selects.is_around();
-        } else if selects.is_around() || selects.is_in_list() && !(starts_item && after.at(W::As)) {
+        } else if selects.is_around() || selects.is_in_list() && !(starts_item && (after.at(W::As) || is_alias(after)))
+        {
             (renames, item.changed) = (true, true);
         }
         copied = end;
@@ -254,6 +255,13 @@ impl Item {
         let name = text::quote_identifier(&String::from_utf8_lossy(spelt));
         Some([b" AS ", name.as_bytes()].concat())
     }
+}
+
+/// Whether the token in hand is an alias without AS: the select item ends behind it.
+fn is_alias(mut cursor: Cursor<'_>) -> bool {
+    let is_name = cursor.at_name();
+    cursor.bump();
+    is_name && ends_item(&cursor)
 }
 
 /// Whether a select item ends here: no operator and no alias follows.

@@ -41,6 +41,10 @@ impl ClusterSession {
         }
         let hidden = query.hides.map_or(Asks::empty(), |hidden| hidden.may_ask().in_code());
         let mut asks = (statement.asks | hidden) & COUNTS_IN_CODE;
+        if statement.kind == Kind::Definition && !query.body.is_another_text() {
+            // The query of a CREATE TABLE … SELECT, where a value in place of the call would name a column anew.
+            asks |= statement.asks.in_code();
+        }
         let runs_routine = statement.kind == Kind::Call || statement.asks.contains(Asks::STORED_FUNCTIONS);
         if runs_routine && let Some(prepared) = query.prepared() {
             // It was read when it was prepared: its routines may be others by now.

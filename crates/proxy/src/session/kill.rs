@@ -58,6 +58,10 @@ impl Session {
         match killed {
             Ok(()) => {
                 self.belief.past.answered(0);
+                // MariaDB's KILL names no table, and leaves the messages.
+                if !self.belief.is_mariadb() {
+                    self.belief.past.has_no_messages();
+                }
                 self.answer_ok(request, 0)
             }
             Err(refusal) => self.answer_error(request, &refusal),

@@ -39,8 +39,9 @@ const NULL_IF_EMPTY: [&str; 6] = [
 /// collation.
 const NAMES: &str = "NAMES ";
 
-/// Variables that `SET … = DEFAULT` cannot bring back: a connection that has one is reset as a whole.
-const WITHOUT_DEFAULT: [&str; 7] = [
+/// Variables that `SET … = DEFAULT` cannot bring back: a connection that has one is reset as a whole. Every user of MySQL may
+/// turn `require_row_format` on, but only those with a privilege may turn it off.
+const WITHOUT_DEFAULT: [&str; 8] = [
     "gtid_next",
     "gtid_seq_no",
     "insert_id",
@@ -48,6 +49,7 @@ const WITHOUT_DEFAULT: [&str; 7] = [
     "pseudo_replica_mode",
     "pseudo_slave_mode",
     "pseudo_thread_id",
+    "require_row_format",
 ];
 
 /// Whether `SET … = DEFAULT` takes a variable back to where it was after the login.

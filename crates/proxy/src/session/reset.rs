@@ -46,15 +46,20 @@ impl Session {
         // MySQL goes back to the server's character sets, MariaDB to those of the login.
         let collation = if self.belief.is_mariadb() { self.who.identity.collation } else { 0 };
         let schema = self.belief.state.schema().map(str::to_owned);
-        self.begin_anew(collation, schema.as_deref()).await;
-        if schema.is_some() {
-            // Servers keep the schema, and forget its character set until one is chosen again; DEFAULT would be the schema's.
-            if let Some(collation) = self.belief.catalog.globals.get(OF_SCHEMA[1]) {
-                Arc::make_mut(&mut self.belief.state).set_variable(OF_SCHEMA[1], collation);
-            }
-        }
+        self.begin_anew_in_schema(collation, schema.as_deref()).await;
         self.belief.status = self.belief.status_at_rest();
         Ok(self.answer_ok(request, 0))
+    }
+
+    /// [`Session::begin_anew`] in the schema of before. Servers keep it, and forget its character set until a schema is chosen
+    /// again; DEFAULT would be the schema's.
+    pub(super) async fn begin_anew_in_schema(&mut self, collation: u16, schema: Option<&str>) {
+        self.begin_anew(collation, schema).await;
+        if schema.is_some()
+            && let Some(collation) = self.belief.catalog.globals.get(OF_SCHEMA[1])
+        {
+            Arc::make_mut(&mut self.belief.state).set_variable(OF_SCHEMA[1], collation);
+        }
     }
 
     /// Servers keep the role of a session that is reset, and only its connection knows it: the connection is reset and stays

@@ -51,6 +51,8 @@ impl Session {
                         return Err(SessionEnd::LoginRefused(why));
                     }
                     self.who.login.refused_changes += 1;
+                    // The next reset goes back to the collation of this one.
+                    self.who.identity.collation = change.collation.unwrap_or(self.who.identity.collation);
                     self.belief.past.refused(&why);
                     Answered::Error(errno::ER_ACCESS_DENIED_ERROR)
                 }
@@ -67,7 +69,7 @@ impl Session {
             settings.hold.min(settings.login_timeout)
         };
         self.here.cluster.first_catalog(limit).await;
-        self.begin_anew(0, schema.as_deref()).await;
+        self.begin_anew_in_schema(0, schema.as_deref()).await;
         self.belief.status = self.belief.status_at_rest();
         tokio::time::sleep(REFUSED_CHANGE_PAUSE).await;
         self.client.flush().await.map_err(SessionEnd::ClientLost)?;

@@ -7,6 +7,11 @@ use super::{Case, MODERN, Wire, both};
 /// Asks to become somebody whom nobody knows, and answers every plugin with nothing.
 async fn refused(wire: &mut Wire) {
     wire.send(&[b"\x11nobody\0\0par_change\0\x2d\0mysql_native_password\0\0"]).await;
+    refusal(wire).await;
+}
+
+/// The end of a refused change.
+async fn refusal(wire: &mut Wire) {
     while let Some((sequence, payload)) = wire.packet().await {
         match payload.first() {
             Some(0xff) => {
@@ -32,6 +37,25 @@ async fn refused_changes(family: Family) {
             wire.query("SELECT USER(), DATABASE(), @@sql_mode").await;
         }
         wire.command(super::Expect::Results, &super::execute(prepared, 0, &[], true)).await;
+    })
+    .await;
+}
+
+/// Behind a refused change the schema has the collation of the server, and a reset goes back to that of the refused change.
+#[tokio::test]
+async fn character_sets_behind_refused_changes() {
+    let setup = "ALTER DATABASE par_sets CHARACTER SET utf8mb3";
+    let case = Case { family: Family::MariaDb, database: "par_sets", setup, capabilities: MODERN };
+    case.run(async |wire| {
+        const SHOW: &str = "SHOW VARIABLES WHERE Variable_name RLIKE 'collation|character_set_(client|database)'";
+        wire.query(SHOW).await;
+        wire.send(&[b"\x11nobody\0\0par_sets\0\x1c\0mysql_native_password\0\0"]).await;
+        refusal(wire).await;
+        wire.query(SHOW).await;
+        wire.command(super::Expect::Results, b"\x1f").await;
+        wire.query(SHOW).await;
+        wire.query("USE par_sets").await;
+        wire.query(SHOW).await;
     })
     .await;
 }

@@ -112,9 +112,9 @@ impl Classifier<'_> {
     }
 
     fn scan_user_variable(&mut self) {
-        // `'user'@'host'`: an account, not a variable.
+        // `'user'@'host'`: an account, not a variable. Behind a word it may be either, as in `SELECT@a:=1`.
         let account = self.cursor.before_end == self.cursor.token.start
-            && matches!(self.cursor.before, TokenKind::String | TokenKind::QuotedIdentifier | TokenKind::Word);
+            && matches!(self.cursor.before, TokenKind::String | TokenKind::QuotedIdentifier);
         if account {
             return self.cursor.bump();
         }

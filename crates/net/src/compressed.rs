@@ -163,7 +163,6 @@ impl AsyncWrite for Compressed {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
     use wire::packet;
 
     use super::*;

@@ -135,11 +135,12 @@ fn choosing_a_schema_takes_its_character_set_away() {
 
 #[test]
 fn what_has_no_default_resets_the_connection() {
-    let from = state(&[("gtid_seq_no", "5"), ("sql_mode", "ANSI")]);
     let to = state(&[("sql_mode", "ANSI")]);
-    let difference = from.difference(&to);
-    assert!(difference.reset);
-    assert_eq!(difference.set, "SET sql_mode='ANSI'");
+    for (name, value) in [("gtid_seq_no", "5"), ("require_row_format", "1")] {
+        let difference = state(&[(name, value), ("sql_mode", "ANSI")]).difference(&to);
+        assert!(difference.reset, "{name}");
+        assert_eq!(difference.set, "SET sql_mode='ANSI'");
+    }
 }
 
 #[test]

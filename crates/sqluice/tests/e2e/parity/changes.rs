@@ -34,6 +34,8 @@ async fn refused_changes(family: Family) {
         let prepared = wire.prepare("SELECT 1").await;
         for _ in 0..4 {
             refused(wire).await;
+            // The session has the error of the refusal.
+            wire.query("SHOW WARNINGS").await;
             wire.query("SELECT USER(), DATABASE(), @@sql_mode").await;
         }
         wire.command(super::Expect::Results, &super::execute(prepared, 0, &[], true)).await;

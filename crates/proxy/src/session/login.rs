@@ -63,10 +63,11 @@ const OFFERED: Capabilities = MEANINGFUL
     .union(Capabilities::SSL_VERIFY_SERVER_CERT)
     .union(Capabilities::REMEMBER_OPTIONS);
 
-/// How long the first clients wait for the servers' dictionaries.
+/// How long the first clients wait for the servers' dictionaries; at most a quarter of the time for a login.
 const CATALOG_WAIT: Duration = Duration::from_secs(3);
 
-/// How long a login, or a reset, waits for defaults that were changed a moment ago.
+/// How long a login, or a reset, waits for defaults that were changed a moment ago. Before the greeting at most an eighth of the
+/// time for a login.
 pub(super) const FRESH_CATALOG_WAIT: Duration = Duration::from_secs(1);
 
 /// A client on its way in.
@@ -165,20 +166,21 @@ fn unread(error: ReadError) -> SessionEnd {
 
 impl OngoingLogin {
     /// The flavour of the cluster's servers; waited for, since a greeting must fit them. Their dictionaries are read a moment
-    /// later, and give the character sets that the session begins with: they are waited for too, but not for long.
+    /// later, and give the character sets that the session begins with: they are waited for too, but not for long. A part of the
+    /// time for a login is left in each case: for the greeting, or for the error that says why there is none.
     async fn flavour(&mut self) -> Result<Arc<Flavour>, SessionEnd> {
-        let limit = {
+        let (limit, in_all) = {
             let settings = self.listener.settings.load();
-            settings.hold.min(settings.login_timeout)
+            (settings.hold.min(settings.login_timeout * 3 / 4), settings.login_timeout)
         };
         let begun = tokio::time::Instant::now();
         let deadline = begun + limit;
         loop {
             let changed = self.cluster.changed.notified();
             if let Some(flavour) = &self.cluster.view().flavour {
-                let left = CATALOG_WAIT.min(limit).saturating_sub(begun.elapsed());
+                let left = CATALOG_WAIT.min(limit).min(in_all / 4).saturating_sub(begun.elapsed());
                 if self.cluster.catalog().number > 0 || left.is_zero() {
-                    self.cluster.fresh_catalog(FRESH_CATALOG_WAIT).await;
+                    self.cluster.fresh_catalog(FRESH_CATALOG_WAIT.min(in_all / 8)).await;
                     return Ok(flavour.clone());
                 }
                 // The next round looks at the result.

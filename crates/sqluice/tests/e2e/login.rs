@@ -359,3 +359,15 @@ async fn servers_tell_what_a_client_said_of_itself() {
     let mut other = front.client().await;
     assert_eq!(value(&mut other, asked).await, "sqluice", "who said nothing of itself shares connections");
 }
+
+#[tokio::test]
+async fn clients_hear_within_the_time_for_a_login_that_no_server_has_answered() {
+    // It takes connections, and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let front = Front::start_on(&[address], |setup| setup.listener = "login_timeout_ms = 2000".into()).await;
+    let (code, message) = front.refused(lab::APP_USER, lab::APP_PASSWORD).await;
+    assert_eq!(code, 1290, "{message}");
+    assert!(message.contains("no server became available within 1500 ms"), "{message}");
+    assert!(message.contains("has answered yet"), "{message}");
+}

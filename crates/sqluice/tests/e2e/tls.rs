@@ -173,10 +173,11 @@ async fn a_server_that_cannot_prove_itself_gets_nothing() {
     assert!(message.contains("UnknownIssuer") || message.contains("certificate"), "{message}");
 }
 
+// The time for a login in the next two tests covers the first reading of the servers' dictionaries as well, beside other tests.
 #[tokio::test]
 async fn a_client_that_never_speaks_is_disconnected() {
     let servers = calm(Family::MariaDb).await;
-    let front = Front::start(servers, |setup| setup.listener = "login_timeout_ms = 300".into()).await;
+    let front = Front::start(servers, |setup| setup.listener = "login_timeout_ms = 1000".into()).await;
     let mut socket = tokio::net::TcpStream::connect(&front.address).await.unwrap();
     let mut greeting = Vec::new();
     let read = tokio::io::AsyncReadExt::read_to_end(&mut socket, &mut greeting);
@@ -201,7 +202,7 @@ fn ssl_request() -> Vec<u8> {
 #[tokio::test]
 async fn a_handshake_that_stops_halfway_ends_with_the_login_timeout() {
     let servers = calm(Family::MariaDb).await;
-    let front = Front::start(servers, |setup| setup.listener = "login_timeout_ms = 300".into()).await;
+    let front = Front::start(servers, |setup| setup.listener = "login_timeout_ms = 1000".into()).await;
     // A record that announces 500 bytes and has 5.
     let half = [0x16, 3, 1, 1, 0xf4, 1, 0, 1, 0xf0, 3];
     for sent in 0..=half.len() {

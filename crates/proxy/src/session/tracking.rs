@@ -141,10 +141,11 @@ impl<'a> Hearing<'a> {
         let set_before = part.and_then(|part| part.transactions);
         let transactions = || set_before.unwrap_or_else(|| Transactions::of(self.state.variable(TRANSACTION_INFO)));
         let before = self.parts.filter(|_| reply > 1).map_or(self.tracking, |parts| parts.tracking(reply - 1));
+        let new_table = (!mariadb).then(|| step.note_new_table(tracking, ok.status));
         step.announces(&transactions, before, tracking, mariadb, ok.status)
             || step.holds_on(&transactions, tracking)
             || step.passes_transaction(&transactions, tracking, (ok, opened), mariadb)
-            || !mariadb && step.opens_table(&transactions, tracking, ok.status)
+            || new_table.is_some_and(|new_table| new_table.is_announced(&transactions))
     }
 
     /// Whether the announcement of this statement depends on its rows: administration of tables says there whether it has opened one.

@@ -30,6 +30,26 @@ pub(super) struct Step {
     locks: bool,
 }
 
+/// The news of the transaction of MySQL's CREATE TABLE … START TRANSACTION, whose state stays empty.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewTable {
+    begins: bool,
+    ends: bool,
+}
+
+impl NewTable {
+    /// Whether an OK packet announces them. They are of its characteristics only, and of its beginning for a client that has asked
+    /// for no reports.
+    pub(super) fn is_announced(self, transactions: &dyn Fn() -> Transactions) -> bool {
+        (self.begins || self.ends)
+            && match transactions() {
+                Transactions::Off | Transactions::Explicit => self.begins,
+                Transactions::State => true,
+                Transactions::Characteristics => false,
+            }
+    }
+}
+
 impl Step {
     /// Of one statement.
     #[inline]
@@ -100,14 +120,8 @@ impl Step {
             && matches!(transactions(), Transactions::State | Transactions::Characteristics)
     }
 
-    /// Whether MySQL's CREATE TABLE … START TRANSACTION begins a transaction, or it ends. The state of it stays empty. News are
-    /// its characteristics only, and its beginning to a client that has asked for no reports.
-    pub(super) fn opens_table(
-        self,
-        transactions: &dyn Fn() -> Transactions,
-        now: &ClientTracking,
-        status: Status,
-    ) -> bool {
+    /// Notes that MySQL's CREATE TABLE … START TRANSACTION begins a transaction, or that it ends, behind an OK packet with this status.
+    pub(super) fn note_new_table(self, now: &ClientTracking, status: Status) -> NewTable {
         let begins = self.rebuilds && status.contains(Status::IN_TRANSACTION);
         if begins && !now.in_explicit() {
             now.held.set(Held::Table);
@@ -116,11 +130,7 @@ impl Step {
         if ends {
             now.held.set(Held::Nothing);
         }
-        match transactions() {
-            Transactions::Off | Transactions::Explicit => begins,
-            Transactions::State => begins || ends,
-            Transactions::Characteristics => false,
-        }
+        NewTable { begins, ends }
     }
 
     /// Whether the OK packet with this status does. One explicit transaction follows another, which is news only where reports tell

@@ -141,7 +141,10 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[OwnValue<'_>]) -> Opti
         if starts_item && selects.depth == 0 {
             item = Item { start: Some(name.token.start), ..Item::default() };
         }
-        item.after_dot = cursor.before == TokenKind::Dot;
+        item.is_operand = matches!(
+            cursor.before,
+            TokenKind::Dot | TokenKind::Operator | TokenKind::DoubleOperator | TokenKind::Assign
+        );
         let fitting = known.iter().filter(|function| before.leaves(**function));
         let found = fitting.filter_map(|function| Some((*function, end_of(cursor, *function, &selects)?))).next();
         let Some((function, after)) = found else {
@@ -231,8 +234,8 @@ struct Item {
     start: Option<usize>,
     /// A value stands in it.
     changed: bool,
-    /// A dot stands before its last token.
-    after_dot: bool,
+    /// A dot or an operator stands before its last token, which is no alias then.
+    is_operand: bool,
 }
 
 impl Item {
@@ -245,9 +248,12 @@ impl Item {
         let spelt = cursor.text().get(start..cursor.before_end)?;
         // An alias is a name or a string.
         let is_null = cursor.before == TokenKind::Word && spelt.to_ascii_uppercase().ends_with(b" NULL");
-        let is_expression = self.after_dot
+        let is_expression = self.is_operand
             || is_null
-            || matches!(cursor.before, TokenKind::Close | TokenKind::Number | TokenKind::SystemVariable);
+            || matches!(
+                cursor.before,
+                TokenKind::Close | TokenKind::Number | TokenKind::SystemVariable | TokenKind::UserVariable
+            );
         let has_comment = [&b"/*"[..], b"--", b"#"].iter().any(|mark| spelt.windows(mark.len()).any(|at| at == *mark));
         if !is_expression || has_comment || !spelt.is_ascii() || spelt.len() > ALIAS_BYTES_MAX {
             return None;

@@ -129,7 +129,7 @@ fn an_alias_or_an_expression_needs_no_name() {
     assert_rewritten("SELECT CONNECTION_ID() id", "SELECT 42 id");
     assert_rewritten("SELECT CONNECTION_ID() 'id'", "SELECT 42 'id'");
     assert_rewritten("SELECT 1 + CONNECTION_ID() AS id", "SELECT 1 + 42 AS id");
-    assert_rewritten("SELECT 1 + CONNECTION_ID() * x", "SELECT 1 + 42 * x");
+    assert_rewritten("SELECT 1 + CONNECTION_ID() x", "SELECT 1 + 42 x");
     assert_rewritten("SELECT CONNECTION_ID() /* a */ + 1", "SELECT 42 /* a */ + 1");
     assert_rewritten("SELECT a FROM t WHERE id = CONNECTION_ID()", "SELECT a FROM t WHERE id = 42");
     assert_rewritten("SELECT a FROM t ORDER BY a, CONNECTION_ID()", "SELECT a FROM t ORDER BY a, 42");
@@ -148,6 +148,13 @@ fn an_expression_keeps_its_column_name() {
         ("SELECT 1, CONNECTION_ID() = t.a; SELECT 2", "SELECT 1, 42 = t.a AS `CONNECTION_ID() = t.a`; SELECT 2"),
         ("SELECT CONNECTION_ID() IS NOT NULL;", "SELECT 42 IS NOT NULL AS `CONNECTION_ID() IS NOT NULL`;"),
         ("SELECT (SELECT CONNECTION_ID())", "SELECT (SELECT 42 AS `CONNECTION_ID()`) AS `(SELECT CONNECTION_ID())`"),
+        ("DO 1; SELECT CONNECTION_ID() = @id", "DO 1; SELECT 42 = @id AS `CONNECTION_ID() = @id`"),
+        ("SELECT CONNECTION_ID() + a FROM t", "SELECT 42 + a AS `CONNECTION_ID() + a` FROM t"),
+        ("SELECT CONNECTION_ID() || 'a'", "SELECT 42 || 'a' AS `CONNECTION_ID() || 'a'`"),
+        // An alias stays.
+        ("SELECT CONNECTION_ID() = @id mine", "SELECT 42 = @id mine"),
+        ("SELECT CONNECTION_ID() + a mine FROM t", "SELECT 42 + a mine FROM t"),
+        ("SELECT CONNECTION_ID() + 1 'mine'", "SELECT 42 + 1 'mine'"),
     ] {
         assert_rewritten(sql, expected);
     }

@@ -129,7 +129,8 @@ impl<'a> Hearing<'a> {
     }
 
     /// Whether the server announces changes with this OK packet, at the end of rows or without any, and lists none. It
-    /// belongs to the reply of this number, from 1 on. `tracking` has the reports that the client wants to hear by now.
+    /// belongs to the reply of this number, from 1 on; a comment behind the last `;` has one as well, and announces nothing.
+    /// `tracking` has the reports that the client wants to hear by now.
     pub fn announces(
         &self,
         (reply, ok, opened): (usize, &Ok<'_>, &dyn Fn() -> bool),
@@ -137,7 +138,7 @@ impl<'a> Hearing<'a> {
         mariadb: bool,
     ) -> bool {
         let part = self.parts.and_then(|parts| parts.part(reply));
-        let step = part.map_or(self.step, |part| part.step);
+        let step = part.map_or(if reply <= 1 { self.step } else { Step::default() }, |part| part.step);
         let set_before = part.and_then(|part| part.transactions);
         let transactions = || set_before.unwrap_or_else(|| Transactions::of(self.state.variable(TRANSACTION_INFO)));
         let before = self.parts.filter(|_| reply > 1).map_or(self.tracking, |parts| parts.tracking(reply - 1));

@@ -133,6 +133,8 @@ pub const ER_SP_NOT_VAR_ARG: u16 = 1414;
 pub const ER_VIEW_NO_EXPLAIN: u16 = 1345;
 /// The prepared statement has no open cursor.
 pub const ER_STMT_HAS_NO_OPEN_CURSOR: u16 = 1421;
+/// A function or trigger would change a table that the statement which runs it uses.
+pub const ER_CANT_UPDATE_USED_TABLE_IN_SF_OR_TRG: u16 = 1442;
 /// A foreign key forbids to take this row away.
 pub const ER_ROW_IS_REFERENCED_2: u16 = 1451;
 /// A foreign key's row is missing.

@@ -30,7 +30,7 @@ pub(in crate::session) const NEVER_BEGUN: [u16; 7] = [
 
 /// Errors that MariaDB meets when a query has begun to run: with values, rows that are there already or are too many, locks,
 /// limits. Those it meets before leave FOUND_ROWS() alone.
-const WHILE_RUNNING: [u16; 23] = [
+const WHILE_RUNNING: [u16; 24] = [
     errno::ER_BAD_NULL_ERROR,
     errno::ER_DUP_ENTRY,
     errno::ER_TOO_MANY_ROWS,
@@ -46,6 +46,7 @@ const WHILE_RUNNING: [u16; 23] = [
     errno::ER_ILLEGAL_VALUE_FOR_TYPE,
     errno::ER_DATA_TOO_LONG,
     errno::ER_WRONG_VALUE_FOR_TYPE,
+    errno::ER_CANT_UPDATE_USED_TABLE_IN_SF_OR_TRG,
     errno::ER_ROW_IS_REFERENCED_2,
     errno::ER_NO_REFERENCED_ROW_2,
     errno::ER_NO_PARTITION_FOR_GIVEN_VALUE,
@@ -238,13 +239,16 @@ impl Belief {
     }
 }
 
-/// Whether a statement that counts in a way of its own may leave the count as it was.
+/// Whether a statement that counts in a way of its own may leave the count as it was: all but a single SELECT, which counts itself,
+/// and an INSERT … SELECT. An UPDATE or DELETE with a subquery or of several tables counts or does not as the server runs it.
 fn may_leave_count(query: &Query<'_>) -> bool {
     let statement = &query.statement;
-    let hides = || matches!(statement.kind, Kind::Call | Kind::Compound | Kind::Unknown);
-    let asks_functions = || statement.asks.contains(Asks::STORED_FUNCTIONS);
-    let is_unsure = statement.found_rows == FoundRows::Unsure;
-    let may = statement.kind == Kind::PreparedText || is_unsure && (hides() || statement.parts > 1 || asks_functions());
+    let counts_itself = || {
+        matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Definition)
+            && statement.parts <= 1
+            && !statement.asks.contains(Asks::STORED_FUNCTIONS)
+    };
+    let may = statement.kind == Kind::PreparedText || statement.found_rows == FoundRows::Unsure && !counts_itself();
     may && query.runs_text()
 }
 

@@ -1,6 +1,6 @@
 //! A lexer with one token in hand, its keyword, and what stood before it; and the hash of the digest so far.
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Modes};
 use crate::hash::{ends, name_hash};
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::shape::HashShape;
@@ -139,6 +139,15 @@ impl<'a> Cursor<'a> {
     /// Whether the token in hand is this one-byte operator.
     pub(crate) fn at_operator(&self, operator: &[u8]) -> bool {
         self.kind() == TokenKind::Operator && self.bytes() == operator
+    }
+
+    /// The cursor behind `%ROWCOUNT`, if that is in hand. MariaDB reads it with `sql_mode = ORACLE`: `SQL%ROWCOUNT` is ROW_COUNT().
+    pub(crate) fn behind_rowcount(&self) -> Option<Self> {
+        if !self.dialect().modes.contains(Modes::ORACLE) || !self.at_operator(b"%") {
+            return None;
+        }
+        let name = self.ahead();
+        name.bytes().eq_ignore_ascii_case(b"ROWCOUNT").then(|| name.ahead())
     }
 
     /// `;`, the end, or something the lexer could not read.

@@ -11,7 +11,7 @@ use crate::words::W;
 pub enum OwnValue<'a> {
     /// `CONNECTION_ID()`, and `@@pseudo_thread_id`.
     ConnectionId(u64),
-    /// `ROW_COUNT()`.
+    /// `ROW_COUNT()`, and `SQL%ROWCOUNT`.
     RowCount(i64),
     /// `FOUND_ROWS()`.
     FoundRows(u64),
@@ -184,7 +184,21 @@ pub fn functions(text: &[u8], dialect: &Dialect, known: &[OwnValue<'_>]) -> Opti
 
 /// The cursor behind a function's call when that is in hand.
 fn end_of<'a>(cursor: Cursor<'a>, known: OwnValue<'_>, selects: &Selects) -> Option<Cursor<'a>> {
-    call_end(cursor, known.name()).or_else(|| variable_end(cursor, known.variable(), selects.assigns(&cursor)))
+    call_end(cursor, known.name())
+        .or_else(|| variable_end(cursor, known.variable(), selects.assigns(&cursor)))
+        .or_else(|| if matches!(known, OwnValue::RowCount(_)) { rowcount_end(cursor) } else { None })
+}
+
+/// The cursor after `SQL%ROWCOUNT` when that is in hand.
+fn rowcount_end(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
+    if cursor.kind() != TokenKind::Word
+        || cursor.before == TokenKind::Dot
+        || !cursor.bytes().eq_ignore_ascii_case(b"SQL")
+    {
+        return None;
+    }
+    cursor.bump();
+    cursor.behind_rowcount()
 }
 
 /// The cursor after `NAME ( )` when that is in hand.

@@ -249,7 +249,7 @@ bitflags! {
         const LAST_INSERT_ID = 1;
         /// FOUND_ROWS().
         const FOUND_ROWS = 1 << 1;
-        /// ROW_COUNT(), as a function or as an item of GET DIAGNOSTICS.
+        /// ROW_COUNT(), as a function or as an item of GET DIAGNOSTICS; SQL%ROWCOUNT.
         const ROW_COUNT = 1 << 2;
         /// SHOW WARNINGS / ERRORS / COUNT(*) WARNINGS, GET DIAGNOSTICS, `@@warning_count`, `@@error_count`.
         const DIAGNOSTICS = 1 << 3;

@@ -4,7 +4,8 @@
 
 use sqluice_sql::lexer::{Lexer, TokenKind};
 use sqluice_sql::{
-    Dialect, Encoding, Family, Modes, digest, digest_hash, encoding_of_charset, modes_from_sql_mode, rewrite, text,
+    Asks, Dialect, Encoding, Family, Modes, NoFunctions, classify, digest, digest_hash, encoding_of_charset,
+    modes_from_sql_mode, rewrite, text,
 };
 
 const DIALECT: Dialect =
@@ -103,6 +104,31 @@ fn values_have_the_type_of_the_function() {
     let expected = "SELECT CAST(0000000042 AS UNSIGNED) AS `CONNECTION_ID()`, -00000000000000000001 AS `ROW_COUNT()`, \
                     000000000000000000007 AS `FOUND_ROWS()`";
     assert_eq!(text, expected);
+}
+
+#[test]
+fn the_count_of_the_oracle_mode_is_row_count() {
+    let oracle = Dialect { modes: Modes::ORACLE, ..DIALECT };
+    let known = [rewrite::OwnValue::RowCount(5)];
+    let rewritten = |sql: &str, dialect: &Dialect| {
+        let rewritten = rewrite::functions(sql.as_bytes(), dialect, &known)?;
+        Some(String::from_utf8(rewritten.text).unwrap())
+    };
+    let five = "000000000000000000005";
+    for (sql, expected) in [
+        ("SELECT SQL%ROWCOUNT", format!("SELECT {five} AS `SQL%ROWCOUNT`")),
+        ("SELECT sql % RowCount + 1 n", format!("SELECT {five} + 1 n")),
+        ("SET @x = SQL%ROWCOUNT", format!("SET @x = {five}")),
+    ] {
+        assert_eq!(rewritten(sql, &oracle), Some(expected));
+        assert_eq!(rewritten(sql, &DIALECT), None, "a name in other modes");
+    }
+    for sql in ["SELECT a.SQL%ROWCOUNT FROM t", "SELECT c%ROWCOUNT", "SELECT SQL%ROW", "SELECT 'SQL%ROWCOUNT'"] {
+        assert_eq!(rewritten(sql, &oracle), None);
+    }
+    let asks = |sql: &str, dialect| classify(sql.as_bytes(), dialect, &NoFunctions).asks;
+    assert!(asks("SELECT SQL%ROWCOUNT", &oracle).contains(Asks::ROW_COUNT));
+    assert!(asks("SELECT SQL%ROWCOUNT", &DIALECT).is_empty());
 }
 
 #[test]

@@ -82,6 +82,10 @@ impl Classifier<'_> {
             } else if member.eq_ignore_ascii_case("currval") {
                 self.last_value();
             }
+        } else if self.cursor.behind_rowcount().is_some() {
+            // That of a cursor, too, but in vain.
+            self.asks |= Asks::ROW_COUNT;
+            self.primary(Why::SessionState);
         }
     }
 

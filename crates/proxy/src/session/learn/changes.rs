@@ -89,8 +89,7 @@ fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
     let statement = &query.statement;
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
     let by_view = || query.hides.is_some_and(|hidden| hidden.calls || hidden.unread);
-    // Executions of prepared statements report changes that are none, such as their own preparation.
-    let may_change_by_code = || calls || query.command == Command::Query && by_view();
+    let may_change_by_code = || calls || by_view();
     // A locking read, or one of the server's state, changes no more than another one: MySQL reports SET_VAR in a hint.
     let only_selects = statement.kind == Kind::Select && statement.parts == 1;
     let may_change = match statement.access {

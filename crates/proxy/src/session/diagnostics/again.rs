@@ -55,9 +55,8 @@ impl Belief {
             Some(error) => error.sqlstate,
             None => sqlstate::sqlstate(code, self.is_mariadb()),
         };
-        let makes_error = !matches!(&state[..2], b"00" | b"01" | b"02");
-        let state = if is_error(row) && !makes_error { b"HY000" } else { &state };
-        Some(Refusal::like_server(code, state, message))
+        let state = if is_error(row) { as_error(state) } else { state };
+        Some(Refusal::like_server(code, &state, message))
     }
 
     /// Statements that leave as many warnings as the last one did: the very one, if there was one. Errors of a statement
@@ -99,7 +98,9 @@ impl Belief {
         }
         let Some(error) = past.errors_before().first().or(past.error.as_ref()) else { return self.warn_again(&kept) };
         if kept.len() <= 1 || !may_count(query) {
-            return vec![format!("SIGNAL {}", condition(error))];
+            // MariaDB has errors with the SQLSTATE of a warning, of which SIGNAL makes one: it would count as such.
+            let state = if may_count(query) { as_error(error.sqlstate) } else { error.sqlstate };
+            return vec![format!("SIGNAL {}", condition(&Refusal { sqlstate: state, ..error.clone() }))];
         }
         let more_errors = kept.iter().filter(|row| is_error(row)).count().saturating_sub(1).min(ERRORS_MAX);
         let mut texts = vec![many_messages(kept.len() - more_errors)];
@@ -144,6 +145,11 @@ fn may_count(query: &Query<'_>) -> bool {
 /// Whether a row of SHOW WARNINGS is an error.
 fn is_error(row: &Row) -> bool {
     row.first().is_some_and(|level| level.as_deref() == Some(b"Error"))
+}
+
+/// A SQLSTATE of which SIGNAL makes an error: this one, if it does.
+fn as_error(state: [u8; 5]) -> [u8; 5] {
+    if matches!(&state[..2], b"00" | b"01" | b"02") { *b"HY000" } else { state }
 }
 
 /// The condition of SIGNAL and RESIGNAL that makes this message.

@@ -113,6 +113,7 @@ impl Session {
     /// Gives a connection back when the values that are in doubt are known; the session may keep it for one of them.
     async fn release_known(&mut self, mut held: Held) {
         if !self.belief.past.variables.is_empty() {
+            self.belief.past.is_here();
             if !Box::pin(self.read_variables(&mut held)).await {
                 return;
             }

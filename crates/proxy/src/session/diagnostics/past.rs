@@ -281,6 +281,8 @@ impl Session {
             return false;
         }
         let Some(Expected { mut exchange, .. }) = out.pending.pop_front() else { return false };
+        // The connection counts this question now.
+        self.belief.past.row_count_is_here = true;
         match crate::session::reset::read_reply(connection, &mut exchange, &self.env.worker, WARNINGS_BYTES_MAX).await {
             Ok(reply) => {
                 let capabilities = connection.origin.capabilities;

@@ -31,6 +31,8 @@ pub struct Hidden {
     pub leaves_of_writes: Leaves,
     /// Writing it fires triggers that may set user variables. A reply that is an error does not report that.
     pub sets_variables: bool,
+    /// Writing it fires triggers that may set session variables, of which a reply that is an error does not tell.
+    pub sets_settings: bool,
     /// The results of earlier statements that code behind it may ask for: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS().
     pub asks: Asks,
     /// The monitor may not read the view: whether reading it writes is not known.
@@ -47,6 +49,7 @@ impl Hidden {
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
             sets_variables: self.sets_variables || other.sets_variables,
+            sets_settings: self.sets_settings || other.sets_settings,
             asks: self.asks | other.asks,
             unread: self.unread || other.unread,
         }
@@ -65,6 +68,11 @@ impl Hidden {
     /// Whether reading it runs code that may change the session, or may do so.
     pub fn runs_code(&self) -> bool {
         self.calls || self.writes || self.unread
+    }
+
+    /// Whether reading it runs code that sets user variables, as far as the code is known.
+    pub fn sets_variables_when_read(&self) -> bool {
+        self.calls && self.writes
     }
 
     /// State that is left by reads or by writes.
@@ -233,6 +241,17 @@ impl Catalog {
         all.filter(|_| self.functions_complete).unwrap_or(Leaves::OF_UNKNOWN_CODE)
     }
 
+    /// State that routines may leave which a text may call that is not understood: any of its words may be a name.
+    pub fn leaves_of_named(&self, text: &str) -> Leaves {
+        if !self.functions_complete {
+            return Leaves::OF_UNKNOWN_CODE;
+        }
+        let words = words(text);
+        let all = self.function_leaves.iter().chain(&self.procedure_leaves);
+        let named = all.filter(|((_, name), leaves)| !leaves.is_empty() && has_name(&words, name));
+        named.fold(Leaves::empty(), |all, (_, leaves)| all | *leaves)
+    }
+
     /// The results of earlier statements that a function or procedure may ask for. One that is not known may ask for any, unless
     /// all routines are known: then it is no stored one.
     pub fn routine_asks(&self, schema: Option<&str>, name: &str) -> Asks {
@@ -340,6 +359,23 @@ mod tests {
         assert_eq!(of(&catalog), [none, Asks::ROW_COUNT, none, all, none]);
         catalog.functions_complete = false;
         assert_eq!(of(&catalog), [none, Asks::ROW_COUNT, all, all, all]);
+    }
+
+    #[test]
+    fn a_text_that_names_routines_leaves_what_they_leave() {
+        let key = |name: &str| ("app".to_owned(), name.to_owned());
+        let mut catalog = Catalog { functions_complete: true, ..Catalog::default() };
+        catalog.function_leaves.insert(key("nexts"), Leaves::SEQUENCES);
+        catalog.procedure_leaves.insert(key("locks"), Leaves::USER_LOCKS);
+        catalog.procedure_leaves.insert(key("nothing"), Leaves::empty());
+        let of = |text: &str| catalog.leaves_of_named(text);
+        assert_eq!(
+            of("BEGIN NOT ATOMIC CALL `App`.Locks(); SELECT nexts(); END"),
+            Leaves::SEQUENCES | Leaves::USER_LOCKS
+        );
+        assert_eq!(of("BEGIN NOT ATOMIC CALL nothing(); SELECT nextsx; END"), Leaves::empty());
+        catalog.functions_complete = false;
+        assert_eq!(catalog.leaves_of_named("BEGIN NOT ATOMIC DO 1; END"), Leaves::OF_UNKNOWN_CODE);
     }
 
     #[test]

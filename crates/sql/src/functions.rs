@@ -29,6 +29,12 @@ pub trait Functions {
         Leaves::empty()
     }
 
+    /// The state that functions and procedures may leave which this text may call, a compound statement: any of its words may be
+    /// a name.
+    fn leaves_of_named(&self, _text: &str) -> Leaves {
+        Leaves::empty()
+    }
+
     /// The results of earlier statements that the body of a function or procedure may ask for: LAST_INSERT_ID(), ROW_COUNT(),
     /// FOUND_ROWS().
     fn asks(&self, _schema: Option<&str>, _name: &str) -> Asks {

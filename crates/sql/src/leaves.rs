@@ -21,8 +21,10 @@ bitflags! {
         /// The replay of events by BINLOG. Further events follow on the same connection only; a number of SET insert_id goes
         /// with the next statement there; and no reset ends it (seen with MariaDB 10.11 and MySQL 9.7).
         const EVENTS = 1 << 3;
+        /// Profiles of statements, or traces of the optimizer. No reset takes them away (seen with MariaDB 10.11 and MySQL 9.7).
+        const TRACES = 1 << 4;
         /// Whatever code of an unknown text may leave. Events are not among it: to replay them takes a right that
-        /// applications do not have.
+        /// applications do not have. Nor are traces, which code has no use for: connections would be closed in vain.
         const OF_UNKNOWN_CODE = Self::USER_LOCKS.bits() | Self::SEQUENCES.bits() | Self::UNREPORTED.bits();
     }
 }
@@ -69,6 +71,9 @@ fn of_words(body: &str) -> Leaves {
             () if is("temporary") && ["create", "replace"].iter().any(|verb| before.eq_ignore_ascii_case(verb)) => {
                 leaves |= Leaves::UNREPORTED;
             }
+            () if is("profiling") || is("optimizer_trace") => leaves |= Leaves::TRACES,
+            // Behind an error no server tells of them, or the question for the report hides them.
+            () if ["prepare", "insert_id", "default_week_format"].into_iter().any(is) => leaves |= Leaves::UNREPORTED,
             () if is("role") && before.eq_ignore_ascii_case("set") => leaves |= Leaves::UNREPORTED,
             () => {}
         }
@@ -133,6 +138,24 @@ mod tests {
     fn bodies_that_replay_events_are_found() {
         assert_eq!(Leaves::of_body("BEGIN BINLOG 'x'; END"), Leaves::EVENTS);
         assert_eq!(Leaves::of_body("SHOW BINLOG EVENTS LIMIT 1"), Leaves::empty());
+    }
+
+    #[test]
+    fn bodies_that_trace_are_found() {
+        for body in ["SET profiling = 1", "set session Profiling=ON", "SET optimizer_trace = 'enabled=on'"] {
+            assert_eq!(Leaves::of_body(body), Leaves::TRACES, "{body}");
+        }
+        assert_eq!(Leaves::of_body("SHOW PROFILES"), Leaves::empty());
+    }
+
+    #[test]
+    fn bodies_that_leave_what_an_error_hides_are_found() {
+        for body in
+            ["PREPARE q FROM 'SELECT 42'", "SET insert_id = 7", "BEGIN SET SESSION default_week_format = 3; END"]
+        {
+            assert_eq!(Leaves::of_body(body), Leaves::UNREPORTED, "{body}");
+        }
+        assert_eq!(Leaves::of_body("RETURN LAST_INSERT_ID()"), Leaves::empty());
     }
 
     #[test]

@@ -330,6 +330,10 @@ impl Functions for KnownFunctions<'_> {
         self.0.procedure_leaves(schema, name)
     }
 
+    fn leaves_of_named(&self, text: &str) -> Leaves {
+        self.0.leaves_of_named(text)
+    }
+
     fn asks(&self, schema: Option<&str>, name: &str) -> Asks {
         self.0.routine_asks(schema, name)
     }

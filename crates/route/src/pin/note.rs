@@ -95,6 +95,9 @@ impl Pins {
         if leaves.contains(Leaves::EVENTS) {
             self.put(Pin::BinlogEvents, true);
         }
+        if leaves.contains(Leaves::TRACES) {
+            self.put(Pin::Tracing, true);
+        }
     }
 
     /// GET_LOCK() may have taken this lock; servers count how often.

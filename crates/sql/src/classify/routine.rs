@@ -36,7 +36,8 @@ impl Classifier<'_> {
         self.may_change_session();
         self.insert_id_unsure = true;
         let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
-        self.leaves(Leaves::of_compound(rest, self.cursor.dialect()));
+        let of_routines = self.functions.leaves_of_named(&String::from_utf8_lossy(rest));
+        self.leaves(Leaves::of_compound(rest, self.cursor.dialect()) | of_routines);
         self.asks_in_code(Asks::all());
         self.body();
     }

@@ -84,6 +84,11 @@ impl Classifier<'_> {
                 self.cursor.bump();
             }
             W::Into => self.assign_into(),
+            // `TABLE name` in the place of a query (MySQL).
+            W::Table => {
+                self.uses_tables = true;
+                self.cursor.bump();
+            }
             W::From => {
                 self.cursor.bump();
                 // DUAL stands for no table.

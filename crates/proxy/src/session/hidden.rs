@@ -72,13 +72,20 @@ impl Belief {
                 found.reduce(Hidden::and)
             }
             Err(_)
-                if matches!(query.statement.kind, Account | Administration | Definition | Handler | Lock | Show)
+                if matches!(query.statement.kind, Account | Administration | Definition | Handler | Lock)
                     && query.statement.parts <= 1 =>
             {
                 None
             }
+            Err(_) if query.statement.kind == Show && !may_hold_query(query.request.payload()) => None,
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
             Err(_) => self.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
         }
     }
+}
+
+/// Whether a SHOW may hold a query, in its WHERE. Other names in it are not read.
+fn may_hold_query(text: &[u8]) -> bool {
+    const SELECT: &[u8] = b"select";
+    text.contains(&b'(') && text.windows(SELECT.len()).any(|window| window.eq_ignore_ascii_case(SELECT))
 }

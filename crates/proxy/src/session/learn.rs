@@ -15,7 +15,7 @@ use wire::command::Command;
 use wire::{Capabilities, Status, errno};
 
 use super::belief::Belief;
-use super::diagnostics::unreported::{is_hidden, runs_hidden, waits_by_flag};
+use super::diagnostics::unreported::{is_hidden, runs_code, runs_hidden, waits_by_flag};
 use super::query::Query;
 use super::relay::{Outcome, StateChange};
 use super::who::Who;
@@ -150,7 +150,8 @@ impl Session {
             self.learn_effects(held, query, effects, outcome, succeeded);
             self.belief.statements.pass_ids(texts_prepared(query, outcome, self.belief.is_mariadb()));
             let ends = query.statement.transaction.is_some();
-            if !succeeded || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
+            let hides = query.hides.is_some();
+            if !succeeded || hides || !effects.is_empty() || ends || self.belief.pins.has(Pin::NextStatement) {
                 self.belief.learn_one_use(held, query, outcome);
             }
             if may_hide_variables(query, outcome) {
@@ -204,7 +205,7 @@ impl Belief {
         let may_have_begun = || may_have_begun(query, error.code) && self.facts().autocommit;
         may_ask
             && (!self.status.contains(Status::IN_TRANSACTION) && may_have_begun()
-                || !self.is_mariadb() && self.pins.is_empty() && runs_hidden(query))
+                || !self.is_mariadb() && self.pins.is_empty() && runs_code(query))
     }
 
     /// Whether MySQL may have changes to report of code that the text does not show: the end of a result in the old framing has
@@ -321,9 +322,18 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let triggers = statement.access == Access::Primary(Why::Writes)
         && went_elsewhere(outcome)
         && outcome.changes.contains(&StateChange::Some);
+    let by_trigger = || query.hides.is_some_and(|hidden| hidden.sets_variables) && !statement.access.only_reads();
+    let by_view = || query.hides.is_some_and(|hidden| hidden.sets_variables_when_read());
     // Resolving the text makes the variables that it assigns, and DEALLOCATE PREPARE leaves them.
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
-    !refused && (calls || flags || triggers || resolves || statement.effects.iter().any(is_hidden))
+    !refused
+        && (calls
+            || flags
+            || triggers
+            || by_trigger()
+            || by_view()
+            || resolves
+            || statement.effects.iter().any(is_hidden))
 }

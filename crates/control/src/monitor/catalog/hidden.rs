@@ -158,21 +158,45 @@ fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidd
         if names_user_variable(&body) || calls(&words(&body)) {
             hidden.entry(name(triggers, row)).or_default().sets_variables = true;
         }
+        if sets_settings(&body) {
+            hidden.entry(name(triggers, row)).or_default().sets_settings = true;
+        }
     }
+    spread_flag(bodies, hidden, |hidden| &mut hidden.sets_variables);
+    spread_flag(bodies, hidden, |hidden| &mut hidden.sets_settings);
+}
+
+/// A table has this if its triggers name one that has it, and so has a view that names it.
+fn spread_flag(bodies: &[Body], hidden: &mut HiddenIn, flag: fn(&mut Hidden) -> &mut bool) {
+    let has = |hidden: &Hidden| *flag(&mut hidden.clone());
     loop {
-        let setting = hidden.iter().filter(|(_, hidden)| hidden.sets_variables);
+        let setting = hidden.iter().filter(|(_, hidden)| has(hidden));
         let setting: HashSet<String> = setting.map(|((_, table), _)| table.clone()).collect();
         let news = bodies.iter().filter(|Body { key, words }| {
-            !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(|hidden| hidden.sets_variables)
+            !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(|hidden| has(hidden))
         });
         let news: Vec<_> = news.map(|body| body.key.clone()).collect();
         if news.is_empty() {
             return;
         }
         for key in news {
-            hidden.entry(key).or_default().sets_variables = true;
+            *flag(hidden.entry(key).or_default()) = true;
         }
     }
+}
+
+/// Whether a trigger may set a session variable: a SET in its body assigns more than columns of NEW and user variables. That of an
+/// UPDATE, and that of a variable of the trigger, count too.
+fn sets_settings(body: &str) -> bool {
+    let body = body.to_lowercase();
+    let is_in_word = |byte: Option<char>| byte.is_some_and(|byte| byte.is_alphanumeric() || "_$`@.".contains(byte));
+    body.match_indices("set").any(|(at, set)| {
+        let (before, behind) = (&body[..at], &body[at + set.len()..]);
+        let is_word = !is_in_word(before.chars().next_back()) && !is_in_word(behind.chars().next());
+        let list = behind.split(';').next().unwrap_or_default();
+        let is_passing = |part: &str| ["new.", "`new`", "@"].iter().any(|start| part.trim_start().starts_with(start));
+        is_word && !list.split(',').all(|part| is_passing(part) && !part.trim_start().starts_with("@@"))
+    })
 }
 
 /// Whether a body holds `@x`, wherever that stands; `@@x` is a system variable.
@@ -290,6 +314,26 @@ mod tests {
         );
         let inserts = ("app".to_owned(), "inserts".to_owned());
         assert_eq!(routines.procedure_leaves[&inserts], Leaves::USER_LOCKS);
+    }
+
+    #[test]
+    fn triggers_that_set_session_variables_are_found() {
+        for body in [
+            "SET time_zone = '+03:00'",
+            "BEGIN SET NEW.a = 1, SESSION lc_time_names = 'de_DE'; END",
+            "SET @@time_zone = '+03:00'",
+            "BEGIN SET @x = 1; set sql_mode = ''; END",
+        ] {
+            assert!(sets_settings(body), "{body}");
+        }
+        for body in [
+            "SET NEW.a = 1",
+            "SET NEW.a = 1, @x = 2; SET `NEW`.b = 3",
+            "INSERT INTO t VALUES ('offset')",
+            "CALL p(@set)",
+        ] {
+            assert!(!sets_settings(body), "{body}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Only OK packets have room for them. Behind an error, or a result in the old framing, a server tells them with the next
 //! OK of the connection that tells of a change, which would be another session's.
 
+use facts::catalog::Hidden;
 use sql::{Asks, Effect};
 use wire::command::Command;
 use wire::exchange::{Exchange, Expect};
@@ -38,13 +39,20 @@ pub(in crate::session) fn waits_by_flag(outcome: &Outcome) -> bool {
 pub(in crate::session) fn waits_behind(query: &Query<'_>, outcome: &Outcome, mariadb: bool) -> bool {
     let passing = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
     query.runs_text() && query.statement.effects.iter().any(passing)
-        || outcome.error.is_some() && (mariadb || outcome.status_behind.is_none()) && runs_hidden(query)
+        || outcome.error.is_some() && (mariadb || outcome.status_behind.is_none()) && runs_code(query)
 }
 
 /// Whether a statement runs code that its text does not show.
 pub(in crate::session) fn runs_hidden(query: &Query<'_>) -> bool {
     let statement = &query.statement;
     query.runs_text() && (statement.asks.contains(Asks::STORED_FUNCTIONS) || statement.effects.iter().any(is_hidden))
+}
+
+/// The same, or it reads a view that runs code, or fires triggers that may set variables.
+pub(in crate::session) fn runs_code(query: &Query<'_>) -> bool {
+    let fires =
+        |hidden: Hidden| !query.statement.access.only_reads() && (hidden.sets_variables || hidden.sets_settings);
+    runs_hidden(query) || query.runs_text() && query.hides.is_some_and(|hidden| hidden.runs_code() || fires(hidden))
 }
 
 impl Session {

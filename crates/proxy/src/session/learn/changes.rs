@@ -96,7 +96,7 @@ fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
         Access::Primary(_) if only_selects => may_change_by_code(),
         Access::Read => may_change_by_code(),
         Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
-        Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || calls,
+        Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || may_change_by_code(),
     };
     may_change && !went_elsewhere(outcome) || statement.effects.iter().any(is_hidden)
 }

@@ -173,7 +173,7 @@ fn spread_flag(bodies: &[Body], hidden: &mut HiddenIn, flag: fn(&mut Hidden) -> 
         let setting = hidden.iter().filter(|(_, hidden)| has(hidden));
         let setting: HashSet<String> = setting.map(|((_, table), _)| table.clone()).collect();
         let news = bodies.iter().filter(|Body { key, words }| {
-            !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(|hidden| has(hidden))
+            !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(has)
         });
         let news: Vec<_> = news.map(|body| body.key.clone()).collect();
         if news.is_empty() {

@@ -31,6 +31,8 @@ pub struct Hidden {
     pub leaves_of_writes: Leaves,
     /// Writing it fires triggers that may set user variables. A reply that is an error does not report that.
     pub sets_variables: bool,
+    /// Reading it runs functions that may set user variables.
+    pub reads_set_variables: bool,
     /// Writing it fires triggers that may set session variables, of which a reply that is an error does not tell.
     pub sets_settings: bool,
     /// The results of earlier statements that code behind it may ask for: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS().
@@ -49,6 +51,7 @@ impl Hidden {
             leaves: self.leaves | other.leaves,
             leaves_of_writes: self.leaves_of_writes | other.leaves_of_writes,
             sets_variables: self.sets_variables || other.sets_variables,
+            reads_set_variables: self.reads_set_variables || other.reads_set_variables,
             sets_settings: self.sets_settings || other.sets_settings,
             asks: self.asks | other.asks,
             unread: self.unread || other.unread,
@@ -68,11 +71,6 @@ impl Hidden {
     /// Whether reading it runs code that may change the session, or may do so.
     pub fn runs_code(&self) -> bool {
         self.calls || self.writes || self.unread
-    }
-
-    /// Whether reading it runs code that sets user variables, as far as the code is known.
-    pub fn sets_variables_when_read(&self) -> bool {
-        self.calls && self.writes
     }
 
     /// State that is left by reads or by writes.

@@ -323,7 +323,7 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
         && went_elsewhere(outcome)
         && outcome.changes.contains(&StateChange::Some);
     let by_trigger = || query.hides.is_some_and(|hidden| hidden.sets_variables) && !statement.access.only_reads();
-    let by_view = || query.hides.is_some_and(|hidden| hidden.sets_variables_when_read());
+    let by_view = || query.hides.is_some_and(|hidden| hidden.reads_set_variables);
     // Resolving the text makes the variables that it assigns, and DEALLOCATE PREPARE leaves them.
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));

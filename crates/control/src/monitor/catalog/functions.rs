@@ -25,6 +25,8 @@ pub(crate) struct Routines {
     pub(crate) asks: AsksOfNames,
     /// The names of MariaDB's packages, in lower case. Their variables keep their values for the session.
     pub(crate) packages: HashSet<String>,
+    /// The names of routines that may set user variables, in lower case: their bodies, or bodies that those name, or nobody knows.
+    pub(crate) setters: HashSet<String>,
     /// Of routines.
     bodies: Vec<Body>,
 }
@@ -113,6 +115,7 @@ pub(crate) fn read(answer: &ResultSet) -> Routines {
         routines.read(answer, row);
     }
     while routines.spread(&routines.leaving()) {}
+    while routines.spread_setters() {}
     routines
 }
 
@@ -126,6 +129,7 @@ impl Routines {
             self.packages.insert(key.1.clone());
             // Bodies that name it may call what is in it.
             self.asks.insert(key.clone(), ALL_RESULTS);
+            self.setters.insert(key.1.clone());
             self.procedure_leaves.insert(key, Leaves::OF_UNKNOWN_CODE);
             return;
         }
@@ -136,6 +140,9 @@ impl Routines {
         }
         if body.is_none() {
             self.asks.insert(key.clone(), ALL_RESULTS);
+        }
+        if body.as_deref().is_none_or(sets_user_variables) {
+            self.setters.insert(key.1.clone());
         }
         self.add(&key, procedure, body.as_deref().map_or(unseen, Leaves::of_body));
         self.bodies.extend(body.map(|body| Body { key, procedure, words: words(&body) }));
@@ -153,6 +160,15 @@ impl Routines {
             self.functions.insert(key.clone(), RoutineAccess::Writes);
         }
         true
+    }
+
+    /// A routine that names one which may set user variables may set them. Gives whether that is news of any.
+    fn spread_setters(&mut self) -> bool {
+        let named = |body: &&Body| !self.setters.contains(&body.key.1) && !body.words.is_disjoint(&self.setters);
+        let news: Vec<String> = self.bodies.iter().filter(named).map(|body| body.key.1.clone()).collect();
+        let any = !news.is_empty();
+        self.setters.extend(news);
+        any
     }
 
     /// State that routines leave.

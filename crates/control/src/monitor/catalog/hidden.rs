@@ -122,6 +122,7 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
         let is_known = access.peek().is_some();
         hidden.writes |= !is_known && !complete;
         hidden.calls |= is_known;
+        hidden.reads_set_variables |= routines.setters.contains(called);
         hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
         let leaving = routines.function_leaves.iter().filter(|((_, name), _)| name == called);
         hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
@@ -147,18 +148,19 @@ fn note_triggers(answer: &ResultSet, hidden: &mut HiddenIn) {
     }
 }
 
-/// Notes the tables whose triggers may set user variables: themselves, by routines, or by the triggers of tables that they write; and
-/// views of such tables.
+/// Notes the tables whose triggers may set user or session variables: themselves, by routines, or by the triggers of tables that they
+/// write; and views of such tables.
 fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidden: &mut HiddenIn) {
     let calls = |words: &HashSet<String>| {
         words.contains("call") || routines.functions.keys().any(|(_, function)| words.contains(function))
     };
     for row in 0..triggers.rows.len() {
         let body = triggers.text(row, "BODY").unwrap_or_default();
-        if names_user_variable(&body) || calls(&words(&body)) {
+        let words = words(&body);
+        if names_user_variable(&body) || !words.is_disjoint(&routines.setters) {
             hidden.entry(name(triggers, row)).or_default().sets_variables = true;
         }
-        if sets_settings(&body) {
+        if sets_settings(&body) || calls(&words) {
             hidden.entry(name(triggers, row)).or_default().sets_settings = true;
         }
     }
@@ -172,9 +174,9 @@ fn spread_flag(bodies: &[Body], hidden: &mut HiddenIn, flag: fn(&mut Hidden) -> 
     loop {
         let setting = hidden.iter().filter(|(_, hidden)| has(hidden));
         let setting: HashSet<String> = setting.map(|((_, table), _)| table.clone()).collect();
-        let news = bodies.iter().filter(|Body { key, words }| {
-            !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(has)
-        });
+        let news = bodies
+            .iter()
+            .filter(|Body { key, words }| !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(has));
         let news: Vec<_> = news.map(|body| body.key.clone()).collect();
         if news.is_empty() {
             return;
@@ -340,13 +342,17 @@ mod tests {
     fn triggers_that_set_user_variables_are_found() {
         let routines = functions::read(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
-             app|reads|FUNCTION|READS_SQL_DATA|RETURN 1",
+             app|reads|FUNCTION|READS_SQL_DATA|RETURN 1
+             app|sets|FUNCTION|CONTAINS_SQL|BEGIN SELECT 1 INTO @x; RETURN 1; END
+             app|names|PROCEDURE|CONTAINS_SQL|BEGIN DECLARE a INT; SET a = sets(); END",
         ));
         let views = table("TABLE_SCHEMA|TABLE_NAME|BODY\napp|v|select `app`.`own`.`a` AS `a` from `app`.`own`");
         let triggers = table(
             "TABLE_SCHEMA|TABLE_NAME|BODY
              app|own|SET @x = NEW.a
-             app|calls|SET NEW.a = reads()
+             app|calls|SET NEW.a = sets()
+             app|calls_names|CALL names()
+             app|calls_none|SET NEW.a = reads()
              app|writes|INSERT INTO own VALUES (1)
              app|none|SET NEW.a = @@sql_mode",
         );
@@ -354,9 +360,17 @@ mod tests {
         let bodies = bodies(&views, &triggers);
         spread(&bodies, &mut routines, &mut hidden);
         note_setting(&triggers, &bodies, &routines, &mut hidden);
-        for (name, sets) in [("own", true), ("calls", true), ("writes", true), ("v", true), ("none", false)] {
-            let key = ("app".to_owned(), name.to_owned());
-            assert_eq!(hidden.get(&key).is_some_and(|hidden| hidden.sets_variables), sets, "{name}");
+        for (name, sets, sets_settings) in [
+            ("own", true, false),
+            ("calls", true, true),
+            ("calls_names", true, true),
+            ("calls_none", false, true),
+            ("writes", true, false),
+            ("v", true, false),
+            ("none", false, false),
+        ] {
+            let found = hidden.get(&("app".to_owned(), name.to_owned())).copied().unwrap_or_default();
+            assert_eq!((found.sets_variables, found.sets_settings), (sets, sets_settings), "{name}");
         }
     }
 

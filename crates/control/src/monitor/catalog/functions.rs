@@ -25,8 +25,8 @@ pub(crate) struct Routines {
     pub(crate) asks: AsksOfNames,
     /// The names of MariaDB's packages, in lower case. Their variables keep their values for the session.
     pub(crate) packages: HashSet<String>,
-    /// The names of routines that may set user variables, in lower case: their bodies, or bodies that those name, or nobody knows.
-    pub(crate) setters: HashSet<String>,
+    /// Routines that may set user variables, by (schema, name) in lower case: their bodies, or bodies that those name, or nobody knows.
+    pub(crate) setters: HashSet<(String, String)>,
     /// Of routines.
     bodies: Vec<Body>,
 }
@@ -129,7 +129,7 @@ impl Routines {
             self.packages.insert(key.1.clone());
             // Bodies that name it may call what is in it.
             self.asks.insert(key.clone(), ALL_RESULTS);
-            self.setters.insert(key.1.clone());
+            self.setters.insert(key.clone());
             self.procedure_leaves.insert(key, Leaves::OF_UNKNOWN_CODE);
             return;
         }
@@ -142,7 +142,7 @@ impl Routines {
             self.asks.insert(key.clone(), ALL_RESULTS);
         }
         if body.as_deref().is_none_or(sets_user_variables) {
-            self.setters.insert(key.1.clone());
+            self.setters.insert(key.clone());
         }
         self.add(&key, procedure, body.as_deref().map_or(unseen, Leaves::of_body));
         self.bodies.extend(body.map(|body| Body { key, procedure, words: words(&body) }));
@@ -164,11 +164,16 @@ impl Routines {
 
     /// A routine that names one which may set user variables may set them. Gives whether that is news of any.
     fn spread_setters(&mut self) -> bool {
-        let named = |body: &&Body| !self.setters.contains(&body.key.1) && !body.words.is_disjoint(&self.setters);
-        let news: Vec<String> = self.bodies.iter().filter(named).map(|body| body.key.1.clone()).collect();
+        let named = |body: &&Body| !self.setters.contains(&body.key) && self.may_set(&body.key.0, &body.words);
+        let news: Vec<_> = self.bodies.iter().filter(named).map(|body| body.key.clone()).collect();
         let any = !news.is_empty();
         self.setters.extend(news);
         any
+    }
+
+    /// Whether a body in this schema with these words may name a routine that may set user variables.
+    pub(crate) fn may_set(&self, schema: &str, words: &HashSet<String>) -> bool {
+        self.setters.iter().any(|key| names(words, schema, key))
     }
 
     /// State that routines leave.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use facts::catalog::{Hidden, RoutineAccess, words};
+use facts::catalog::{Hidden, RoutineAccess, names, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
@@ -122,7 +122,7 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
         let is_known = access.peek().is_some();
         hidden.writes |= !is_known && !complete;
         hidden.calls |= is_known;
-        hidden.reads_set_variables |= routines.setters.contains(called);
+        hidden.reads_set_variables |= routines.setters.iter().any(|(_, name)| name == called);
         hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
         let leaving = routines.function_leaves.iter().filter(|((_, name), _)| name == called);
         hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
@@ -157,11 +157,12 @@ fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidd
     for row in 0..triggers.rows.len() {
         let body = triggers.text(row, "BODY").unwrap_or_default();
         let words = words(&body);
-        if names_user_variable(&body) || !words.is_disjoint(&routines.setters) {
-            hidden.entry(name(triggers, row)).or_default().sets_variables = true;
+        let table = name(triggers, row);
+        if names_user_variable(&body) || routines.may_set(&table.0, &words) {
+            hidden.entry(table.clone()).or_default().sets_variables = true;
         }
         if sets_settings(&body) || calls(&words) {
-            hidden.entry(name(triggers, row)).or_default().sets_settings = true;
+            hidden.entry(table).or_default().sets_settings = true;
         }
     }
     spread_flag(bodies, hidden, |hidden| &mut hidden.sets_variables);
@@ -172,11 +173,9 @@ fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidd
 fn spread_flag(bodies: &[Body], hidden: &mut HiddenIn, flag: fn(&mut Hidden) -> &mut bool) {
     let has = |hidden: &Hidden| *flag(&mut hidden.clone());
     loop {
-        let setting = hidden.iter().filter(|(_, hidden)| has(hidden));
-        let setting: HashSet<String> = setting.map(|((_, table), _)| table.clone()).collect();
-        let news = bodies
-            .iter()
-            .filter(|Body { key, words }| !words.is_disjoint(&setting) && !hidden.get(key).is_some_and(has));
+        let setting: Vec<_> = hidden.iter().filter(|(_, hidden)| has(hidden)).map(|(key, _)| key.clone()).collect();
+        let names_one = |body: &Body| setting.iter().any(|table| names(&body.words, &body.key.0, table));
+        let news = bodies.iter().filter(|body| names_one(body) && !hidden.get(&body.key).is_some_and(has));
         let news: Vec<_> = news.map(|body| body.key.clone()).collect();
         if news.is_empty() {
             return;
@@ -354,6 +353,10 @@ mod tests {
              app|calls_names|CALL names()
              app|calls_none|SET NEW.a = reads()
              app|writes|INSERT INTO own VALUES (1)
+             other|t|SET @x = NEW.a
+             app|t|INSERT INTO none VALUES (1)
+             app|writes_t|INSERT INTO t VALUES (1)
+             app|writes_other|INSERT INTO other.t VALUES (1)
              app|none|SET NEW.a = @@sql_mode",
         );
         let (mut routines, mut hidden) = (routines, HiddenIn::new());
@@ -366,6 +369,8 @@ mod tests {
             ("calls_names", true, true),
             ("calls_none", false, true),
             ("writes", true, false),
+            ("writes_t", false, false),
+            ("writes_other", true, false),
             ("v", true, false),
             ("none", false, false),
         ] {

@@ -26,7 +26,7 @@ pub(crate) struct Routines {
     /// The names of MariaDB's packages, in lower case. Their variables keep their values for the session.
     pub(crate) packages: HashSet<String>,
     /// Routines that may set user variables, by (schema, name) in lower case: their bodies, or bodies that those name, or nobody knows.
-    pub(crate) setters: HashSet<(String, String)>,
+    setters: HashSet<(String, String)>,
     /// Of routines.
     bodies: Vec<Body>,
 }

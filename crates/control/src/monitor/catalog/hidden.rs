@@ -88,7 +88,8 @@ fn of_views(answer: &ResultSet, routines: &Routines, complete: bool) -> HiddenIn
         .collect();
     let mut hidden = HiddenIn::new();
     for (key, body) in &views {
-        let found = of_view(body, routines, complete);
+        let mut found = of_view(body, routines, complete);
+        found.reads_set_variables = found.calls && routines.may_set(&key.0, &words(body));
         if found != Hidden::default() {
             hidden.insert(key.clone(), found);
         }
@@ -122,7 +123,6 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
         let is_known = access.peek().is_some();
         hidden.writes |= !is_known && !complete;
         hidden.calls |= is_known;
-        hidden.reads_set_variables |= routines.setters.iter().any(|(_, name)| name == called);
         hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
         let leaving = routines.function_leaves.iter().filter(|((_, name), _)| name == called);
         hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
@@ -315,6 +315,28 @@ mod tests {
         );
         let inserts = ("app".to_owned(), "inserts".to_owned());
         assert_eq!(routines.procedure_leaves[&inserts], Leaves::USER_LOCKS);
+    }
+
+    #[test]
+    fn views_whose_functions_set_user_variables_are_found() {
+        let routines = functions::read(&table(
+            "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
+             app|sets|FUNCTION|CONTAINS_SQL|BEGIN SET @x = 1; RETURN 1; END
+             app|f|FUNCTION|CONTAINS_SQL|RETURN 1
+             other|f|FUNCTION|CONTAINS_SQL|BEGIN SET @x = 1; RETURN 1; END",
+        ));
+        let views = table(
+            "TABLE_SCHEMA|TABLE_NAME|BODY
+             app|own|select `sets`() AS `x`
+             app|above|select `own`.`x` AS `x` from `app`.`own`
+             app|elsewhere|select `other`.`f`() AS `x`
+             app|none|select `f`() AS `x`",
+        );
+        let hidden = of_views(&views, &routines, true);
+        for (name, sets) in [("own", true), ("above", true), ("elsewhere", true), ("none", false)] {
+            let key = ("app".to_owned(), name.to_owned());
+            assert_eq!(hidden.get(&key).is_some_and(|hidden| hidden.reads_set_variables), sets, "{name}");
+        }
     }
 
     #[test]

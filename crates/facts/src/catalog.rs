@@ -73,6 +73,13 @@ impl Hidden {
         self.calls || self.writes || self.unread
     }
 
+    /// The effects on a statement that only reads: it fires no trigger. `None` if there are none.
+    pub fn of_reads(self) -> Option<Hidden> {
+        let none = Leaves::empty();
+        let rest = Hidden { leaves_of_writes: none, sets_variables: false, sets_settings: false, ..self };
+        (rest != Hidden::default()).then_some(rest)
+    }
+
     /// State that is left by reads or by writes.
     pub fn all_leaves(self) -> Leaves {
         self.leaves | self.leaves_of_writes

@@ -24,6 +24,9 @@ impl Session {
             if query.hides.is_some_and(|hidden| hidden.writes) {
                 query.hide_write();
             }
+            if query.statement.access.only_reads() {
+                query.hides = query.hides.and_then(Hidden::of_reads);
+            }
             if let Some(hidden) = &mut query.hides
                 && !query.statement.access.only_reads()
             {

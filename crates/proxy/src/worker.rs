@@ -2,6 +2,7 @@
 
 mod busy;
 mod cluster;
+mod demoted;
 mod events;
 mod id_columns;
 mod relief;

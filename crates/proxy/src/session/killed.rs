@@ -69,9 +69,12 @@ impl Session {
 
     /// Whether somebody has killed the statement: its server lives, serves its user as ever, and has left the other connections alone.
     /// Such a statement is not run again. A server that is gone refuses the login at once.
-    pub(super) async fn was_killed(&self, server: ServerId, outcome: &Outcome, at: Instant) -> bool {
+    pub(super) async fn was_killed(&self, server: ServerId, opened: Instant, outcome: &Outcome, at: Instant) -> bool {
         // A connection that ended while it was idle may have taken the statement without a look at it.
         if outcome.end != ConnectionEnd::Closed || at.elapsed() < KILLED_AFTER || !self.here.serves_on(server, at) {
+            return false;
+        }
+        if self.here.cluster.is_ended_by_demotion(server, opened) {
             return false;
         }
         self.serves_others(server).await && self.here.serves_on(server, at)

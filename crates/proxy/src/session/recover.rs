@@ -204,9 +204,12 @@ impl Session {
         attempts: &mut Attempts,
     ) -> Result<Next, SessionEnd> {
         let (server, stats) = (held.lease.server(), held.lease.stats().clone());
+        let opened = held.lease.origin.opened;
         self.env.close(held).await;
         // One that begins to shut down may take a login yet.
-        let lives = Box::pin(self.serves_others(server)).await && Box::pin(self.serves_others(server)).await;
+        let lives = !self.here.cluster.is_ended_by_demotion(server, opened)
+            && Box::pin(self.serves_others(server)).await
+            && Box::pin(self.serves_others(server)).await;
         if lives || self.env.handle.is_killed() {
             return self.end_with(request, refusal);
         }
@@ -271,12 +274,13 @@ impl Session {
     ) -> Result<Next, SessionEnd> {
         let at = attempts.at;
         let (server, name) = (held.lease.server(), held.lease.server_name().clone());
-        let (stats, mark) = (held.lease.stats().clone(), held.lease.origin.mark.clone());
+        let (stats, mark, opened) =
+            (held.lease.stats().clone(), held.lease.origin.mark.clone(), held.lease.origin.opened);
         self.here.cluster.shared.published.evidence(Evidence { server, kind: EvidenceKind::ConnectionLost });
         let ended = outcome.sent && self.here.is_ended_by_server(&mut held, &outcome, at).await;
         drop(held);
         let killed_here = self.env.handle.end_statement(kill::KILL_WAIT).await || self.env.handle.is_killed();
-        if killed_here || outcome.sent && Box::pin(self.was_killed(server, &outcome, at)).await {
+        if killed_here || outcome.sent && Box::pin(self.was_killed(server, opened, &outcome, at)).await {
             tracing::info!(server = %name, session = self.env.handle.id, "a statement's connection was killed");
             self.lose_pinned_state();
             return Err(SessionEnd::ServerLost(error));

@@ -16,6 +16,7 @@ use sql::{Asks, Dialect, FunctionAccess, Functions, Leaves, Memo, Statement};
 use stats::WorkerStats;
 use tokio::sync::{Notify, Semaphore};
 
+use super::demoted::Demoted;
 use super::id_columns::KnownColumns;
 use crate::busy_poll::BusyPoll;
 use crate::pipeline::{PipelineBounds, Pipelines};
@@ -78,6 +79,8 @@ pub struct ClusterHere {
     pub changed: Notify,
     /// When the primary, a hold of writes, or what is fenced changed last.
     pub roles_changed: Cell<Instant>,
+    /// Its servers that were the primary.
+    demoted: RefCell<Demoted>,
     /// Turns of statements that wait, or have waited, for a primary.
     pub turns: Arc<Semaphore>,
     /// Transactions that servers confirmed to sessions, the oldest first.
@@ -131,6 +134,7 @@ impl ClusterHere {
             lag_bounds: LagBounds::default(),
             changed: Notify::new(),
             roles_changed: Cell::new(Instant::now()),
+            demoted: RefCell::default(),
             turns: Arc::new(Semaphore::new(RELEASED_MAX)),
             confirmed: RefCell::default(),
             past_positions: RefCell::default(),
@@ -260,6 +264,11 @@ impl ClusterHere {
         before
     }
 
+    /// Whether the end of this connection, which was opened at that time, belongs to the last change of the primary.
+    pub fn is_ended_by_demotion(&self, server: ServerId, opened: Instant) -> bool {
+        self.demoted.borrow().ends(server, opened)
+    }
+
     /// Takes what was published last.
     pub fn refresh(self: &Rc<Self>, shared: &Arc<Shared>) {
         self.note_positions();
@@ -276,6 +285,7 @@ impl ClusterHere {
         {
             self.roles_changed.set(Instant::now());
         }
+        self.demoted.borrow_mut().note(&before, &view, Instant::now());
         // Results that were read by the old view may be from a server that has missed writes on another one.
         if let Some(epochs) = self.shared.epochs.get().filter(|_| before.primary != view.primary) {
             epochs.written(None);

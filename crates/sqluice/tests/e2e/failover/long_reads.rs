@@ -6,7 +6,7 @@ use lab::{Family, Server};
 
 use super::{Cluster, command, status};
 use crate::support::long_reads::LongReads;
-use crate::support::{Front, has_mysql, until};
+use crate::support::{Front, Setup, has_mysql, until};
 
 /// Reads between two events: every client has read.
 const READS: u64 = 100;
@@ -39,7 +39,12 @@ async fn another_primary(front: &Front, old: &str) {
 async fn check(family: Family, pipelines: &str) {
     let cluster = Cluster::start(family).await;
     loosen(&cluster, family).await;
-    let front = cluster.front_changed("", |setup| setup.listener = format!("pipelines = \"{pipelines}\"")).await;
+    let change = |setup: &mut Setup| {
+        setup.listener = format!("pipelines = \"{pipelines}\"");
+        // A switchover is refused while a server does not answer in time, as on a busy machine. No server hangs here.
+        setup.monitor += "\ntimeout_ms = 5000";
+    };
+    let front = cluster.front_changed("", change).await;
 
     let reads = LongReads::start(&front).await;
     reads.more(READS).await;

@@ -88,13 +88,14 @@ async fn pipelined_statements_that_no_server_knows_take_turns() {
     a_client_that_pipelines("a client that pipelines unknown COM_STMT_EXECUTE", b"\x17\x01\0\0\0\0\x01\0\0\0").await;
 }
 
-/// Reading one of these texts takes longer than a neighbour may wait.
+/// Reading one of these texts takes longer than a neighbour may wait. A program without optimization reads about half a megabyte in
+/// a second on a busy machine, and reads to its end what its client has left: that has to fit into the time of [`Field::end`].
 #[tokio::test]
 async fn long_texts_are_read_beside_other_sessions() {
-    let field = Field::start("a client that sends texts of 12 MB", Server::usual(), "").await;
+    let field = Field::start("a client that sends texts of 3 MB", Server::usual(), "").await;
     field.serves().await;
     let mut text = b"\x03SELECT 1".to_vec();
-    while text.len() < 12_000_000 {
+    while text.len() < 3_000_000 {
         text.extend_from_slice(b"+a*b-(c)");
     }
     let stream = tcp(raw_login(&field.front.address).await);
@@ -105,10 +106,10 @@ async fn long_texts_are_read_beside_other_sessions() {
 /// Each of these calls is replaced by what Sqluice knows.
 #[tokio::test]
 async fn long_texts_are_changed_beside_other_sessions() {
-    let field = Field::start("a client that sends texts of 9 MB full of calls", Server::usual(), "").await;
+    let field = Field::start("a client that sends texts of 2 MB full of calls", Server::usual(), "").await;
     field.serves().await;
     let mut text = b"\x03SELECT 1".to_vec();
-    while text.len() < 9_000_000 {
+    while text.len() < 2_000_000 {
         text.extend_from_slice(b",CONNECTION_ID(),ROW_COUNT()");
     }
     let stream = tcp(raw_login(&field.front.address).await);

@@ -142,11 +142,13 @@ fn mysql(account: &str) -> String {
     )
 }
 
-/// The privileges to see triggers, views and columns, for those who want them.
+/// The privileges to see triggers, views and columns, for those who want or need them.
 fn tables(family: Family, account: &str) -> String {
     format!(
         "\n\
-         -- Only for consistency = \"table\" and the result cache: to see triggers and views. With it the user can create triggers, too.\n\
+         -- To see triggers and views: for consistency = \"table\", for the result cache, and if triggers or functions of\n\
+         -- views set variables, take locks or create temporary tables: other sessions see what they leave otherwise.\n\
+         -- With it the user can create triggers, too.\n\
          -- GRANT TRIGGER, SHOW VIEW ON *.* TO {account};\n\
          -- Servers show views only to users that may read them: GRANT SELECT ON the schemas that have views.\n\
          -- The same for columns: with the columns of keys the result cache invalidates by row{}.\n\

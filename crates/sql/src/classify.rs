@@ -323,6 +323,7 @@ impl<'a> Classifier<'a> {
             | W::Restart
             | W::Clone => self.admin(),
             W::If | W::Case | W::Loop | W::While | W::Repeat | W::For => self.compound(),
+            _ if self.at_oracle_code() => self.compound(),
             _ => self.unknown(),
         }
     }

@@ -43,14 +43,47 @@ impl Leaves {
     pub fn of_body(body: &str) -> Leaves {
         let dialect = |modes| Dialect { family: Family::MariaDb, version: u32::MAX, modes, encoding: Encoding::Utf8 };
         let sets = MODES_OF_BODIES.into_iter().any(|modes| sets_without_scope(body.as_bytes(), &dialect(modes)));
-        of_words(body) | if sets { Leaves::UNREPORTED } else { Leaves::empty() }
+        of_text(body) | if sets { Leaves::UNREPORTED } else { Leaves::empty() }
     }
 
     /// The same of a compound statement.
     pub(crate) fn of_compound(text: &[u8], dialect: &Dialect) -> Leaves {
         let sets = sets_without_scope(text, dialect);
-        of_words(&String::from_utf8_lossy(text)) | if sets { Leaves::UNREPORTED } else { Leaves::empty() }
+        of_text(&String::from_utf8_lossy(text)) | if sets { Leaves::UNREPORTED } else { Leaves::empty() }
     }
+}
+
+/// A comment may stand between two words that belong together, and a string may look like one.
+fn of_text(text: &str) -> Leaves {
+    let leaves = of_words(text);
+    if text.contains("/*") || text.contains("--") || text.contains('#') {
+        return leaves | of_words(&without_comments(text));
+    }
+    leaves
+}
+
+/// The text without its comments. Of those that servers run, only the signs before and the version are left out.
+fn without_comments(text: &str) -> String {
+    let (mut left, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(['/', '-', '#']) {
+        let (before, comment) = rest.split_at(at);
+        left.push_str(before);
+        let executed = comment.strip_prefix("/*!").or_else(|| comment.strip_prefix("/*M!"));
+        rest = match executed {
+            Some(text) => text.trim_start_matches(|c: char| c.is_ascii_digit()),
+            None if comment.starts_with("/*") => comment.split_once("*/").map_or("", |(_, rest)| rest),
+            None if comment.starts_with("--") || comment.starts_with('#') => {
+                comment.split_once('\n').map_or("", |(_, rest)| rest)
+            }
+            None => {
+                left.push_str(&comment[..1]);
+                &comment[1..]
+            }
+        };
+        left.push(' ');
+    }
+    left.push_str(rest);
+    left
 }
 
 fn of_words(body: &str) -> Leaves {
@@ -130,6 +163,24 @@ mod tests {
             "SELECT 'SET @@x = 1'",
             "SET x = 1 /* , @@y = 2 */",
         ] {
+            assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
+        }
+    }
+
+    #[test]
+    fn comments_hide_no_temporary_table_and_no_role() {
+        for body in [
+            "CREATE /* c */ TEMPORARY TABLE t (i INT)",
+            "CREATE OR REPLACE -- c\n TEMPORARY TABLE t (i INT)",
+            "CREATE # c\n/**/TEMPORARY TABLE t (i INT)",
+            "CREATE /*!50000 TEMPORARY */ TABLE t (i INT)",
+            "CREATE/*M!100000 TEMPORARY*/TABLE t (i INT)",
+            "SET /* c */ ROLE r",
+            "SELECT '/*'; CREATE TEMPORARY TABLE t (i INT); SELECT '*/'",
+        ] {
+            assert_eq!(Leaves::of_body(body), Leaves::UNREPORTED, "{body}");
+        }
+        for body in ["SELECT 1 - 2 / 3 /* unclosed", "/* CREATE */ DROP TEMPORARY TABLE t", "SELECT role -- SET"] {
             assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
         }
     }

@@ -3,6 +3,7 @@
 mod functions;
 mod hidden;
 mod session_variables;
+mod settings;
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -228,7 +228,9 @@ impl Origin {
         self.statements.clear();
         (self.last_session, self.of_several) = (0, false);
         self.insert_id = Some(0);
-        (self.messages, self.stands_in) = (Some(NO_MESSAGES), false);
+        // MariaDB 10.11 keeps the counts of messages that it did not list (`max_error_count`).
+        let keeps_counts = self.mariadb && self.messages != Some(NO_MESSAGES);
+        (self.messages, self.stands_in) = ((!keeps_counts).then_some(NO_MESSAGES), false);
         self.once_set.clear();
     }
 

@@ -17,10 +17,7 @@ impl Classifier<'_> {
             // Declarations before BEGIN hold `;` too. The rest of the text is taken as the body; should another
             // statement follow it, its effects are covered by what is noted here.
             self.may_change_session();
-            while !matches!(self.cursor.kind(), TokenKind::End | TokenKind::Bad) {
-                self.cursor.bump();
-            }
-            return;
+            return self.take_all();
         }
         if self.cursor.at(W::Event) {
             // Its schedule is computed now.
@@ -39,7 +36,24 @@ impl Classifier<'_> {
         let of_routines = self.functions.leaves_of_named(&String::from_utf8_lossy(rest));
         self.leaves(Leaves::of_compound(rest, self.cursor.dialect()) | of_routines);
         self.asks_in_code(Asks::all());
-        self.body();
+        match self.at_oracle_code() {
+            // Declarations hold `;` too.
+            true => self.take_all(),
+            false => self.body(),
+        }
+    }
+
+    /// MariaDB's Oracle mode: whether a block with declarations, or a label before it, or an assignment without SET begins here.
+    pub(super) fn at_oracle_code(&self) -> bool {
+        let assigns = || self.cursor.at_name() && self.cursor.ahead().kind() == TokenKind::Assign;
+        self.cursor.dialect().modes.contains(Modes::ORACLE)
+            && (self.cursor.bytes().eq_ignore_ascii_case(b"DECLARE") || self.cursor.at_operator(b"<<") || assigns())
+    }
+
+    fn take_all(&mut self) {
+        while !matches!(self.cursor.kind(), TokenKind::End | TokenKind::Bad) {
+            self.cursor.bump();
+        }
     }
 
     pub(super) fn call(&mut self) {

@@ -3,6 +3,7 @@
 use super::Classifier;
 use crate::cursor::Cursor;
 use crate::effect::{Effect, Value};
+use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
 use crate::statement::{Kind, Why};
 use crate::text;
@@ -87,7 +88,11 @@ impl Classifier<'_> {
         self.cursor.bump();
         loop {
             if let Some(name) = self.identifier() {
-                self.effect(Effect::WhileRunning { name: name.to_lowercase() });
+                let name = name.to_lowercase();
+                if name == "optimizer_trace" {
+                    self.effect(Effect::Leaves(Leaves::TRACES));
+                }
+                self.effect(Effect::WhileRunning { name });
             }
             if self.cursor.kind() == TokenKind::Assign || self.cursor.at_operator(b"=") {
                 self.cursor.bump();

@@ -254,7 +254,9 @@ impl Classifier<'_> {
     }
 }
 
-/// Effects that stay when a statement is only explained: the optimizer evaluates constant calls.
+/// Effects that stay when a statement is only explained: the optimizer evaluates constant calls, and MariaDB runs derived tables of
+/// one row.
 fn survives_explain(effect: &Effect) -> bool {
-    matches!(effect, Effect::MayChangeSession | Effect::TakeUserLock(_) | Effect::UserVariable { .. })
+    use Effect::{Leaves, MayChangeSession, TakeUserLock, UserVariable};
+    matches!(effect, MayChangeSession | Leaves(_) | TakeUserLock(_) | UserVariable { .. })
 }

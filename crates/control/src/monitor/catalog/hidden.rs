@@ -8,6 +8,7 @@ use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
 use super::functions::{Routines, asks_of_body, leaves_of_named, note_asks};
+use super::settings::sets_settings;
 use crate::monitor::dialect::Dialect;
 
 /// By (schema, name), in lower case.
@@ -186,18 +187,6 @@ fn spread_flag(bodies: &[Body], hidden: &mut HiddenIn, flag: fn(&mut Hidden) -> 
     }
 }
 
-/// Whether a trigger may set a session variable: all bodies that SET anything but a column of NEW. One with a comma may set more behind
-/// that column. Words in strings and comments count.
-fn sets_settings(body: &str) -> bool {
-    let body = body.to_lowercase();
-    let is_in_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '$');
-    body.match_indices("set").any(|(at, set)| {
-        let (before, behind) = (&body[..at], &body[at + set.len()..]);
-        let is_word = !is_in_word(before.chars().next_back()) && !is_in_word(behind.chars().next());
-        is_word && (body.contains(',') || !behind.trim_start().starts_with("new."))
-    })
-}
-
 /// Whether a body holds `@x`, wherever that stands; `@@x` is a system variable.
 fn names_user_variable(body: &str) -> bool {
     let is_at = |byte: Option<&u8>| byte == Some(&b'@');
@@ -334,24 +323,6 @@ mod tests {
         for (name, sets) in [("own", true), ("above", true), ("elsewhere", true), ("none", false)] {
             let key = ("app".to_owned(), name.to_owned());
             assert_eq!(hidden.get(&key).is_some_and(|hidden| hidden.reads_set_variables), sets, "{name}");
-        }
-    }
-
-    #[test]
-    fn triggers_that_set_session_variables_are_found() {
-        for body in [
-            "SET time_zone = '+03:00'",
-            "BEGIN SET NEW.a = 1, SESSION lc_time_names = 'de_DE'; END",
-            "SET @@time_zone = '+03:00'",
-            "BEGIN SET @x = 1; set sql_mode = ''; END",
-            "SET@@session.time_zone='+03:00'",
-            "SET`time_zone`='+03:00'",
-            "SET NEW.a = ';', time_zone = '+03:00'",
-        ] {
-            assert!(sets_settings(body), "{body}");
-        }
-        for body in ["SET NEW.a = 1", "BEGIN SET NEW.a = 1; SET\nNEW.b = 2; END", "INSERT INTO t VALUES ('offset')"] {
-            assert!(!sets_settings(body), "{body}");
         }
     }
 

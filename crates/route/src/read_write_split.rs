@@ -218,7 +218,7 @@ fn pins(effect: &Effect) -> bool {
 }
 
 /// Whether a statement in a READ ONLY transaction needs the primary: it locks, or leaves something on its connection that a
-/// replica would keep the session's later writes from.
+/// replica would keep the session's later writes from. A function that counts as one that writes may leave the latter.
 pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
     let stays = |effect: &Effect| match effect {
         // Those are read back, or gone with the next statement.
@@ -233,7 +233,7 @@ pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
         effect => pins(effect),
     };
     statement.kind != sql::Kind::Unknown
-        && (matches!(statement.access, Access::Primary(Why::LockingRead | Why::Locks | Why::Procedure))
+        && (matches!(statement.access, Access::Primary(Why::LockingRead | Why::Locks | Why::Procedure | Why::WritingFunction))
             // It would be lost with the transaction's connection.
             || statement.transaction == Some(TransactionStep::Savepoint)
             || statement.effects.iter().any(stays))

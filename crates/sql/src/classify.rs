@@ -25,6 +25,7 @@ use crate::dialect::Dialect;
 use crate::effect::{Effect, Value};
 use crate::functions::Functions;
 use crate::hint::{Hint, asks_for_servers_ids};
+use crate::leaves::Leaves;
 use crate::lexer::TokenKind;
 use crate::names::NamedTables;
 use crate::statement::{Access, Asks, Kind, Opens, Statement, TransactionStep, Why};
@@ -112,12 +113,18 @@ impl<'a> Classifier<'a> {
             self.parts = self.parts.saturating_add(1);
             self.variables_assigned = false;
             self.asks.remove(Asks::KEEPS_ROW_COUNT | Asks::ONLY_DIAGNOSTICS);
+            let effects = self.effects.len();
             self.statement();
             // Tokens that a reader left over may still hold functions and variables.
             self.scan();
             if self.cursor.kind() == TokenKind::Bad {
                 self.bad();
                 break;
+            }
+            if self.reads_on_otherwise(effects) {
+                self.bad();
+                self.leaves(Leaves::OF_UNKNOWN_CODE);
+                self.take_all();
             }
         }
         if self.hint.is_none()
@@ -129,6 +136,15 @@ impl<'a> Classifier<'a> {
                 self.asks.remove(Asks::PROCESSES | Asks::SERVER_IDS);
                 self.asks |= Asks::DIRECT;
             }
+        }
+    }
+
+    /// Whether a part with the effects from here on changes how the server reads the rest of the text: where strings end.
+    fn reads_on_otherwise(&self, effects: usize) -> bool {
+        let is_mode = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == "sql_mode");
+        self.cursor.kind() == TokenKind::Semicolon && self.effects.iter().skip(effects).any(is_mode) && {
+            let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
+            memchr::memchr2(b'"', b'\\', rest).is_some()
         }
     }
 

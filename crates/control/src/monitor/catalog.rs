@@ -5,7 +5,7 @@ mod hidden;
 mod session_variables;
 mod settings;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use facts::catalog::{Catalog, Collation, Globals};
 use net::query::{Client, QueryError, ResultSet};
@@ -34,7 +34,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     let collations = read_collations(&client.query_one(collations_statement(dialect)).await?);
     let globals = load_globals(client).await?;
     let session_variables = session_variables::read(client, dialect).await?;
-    let (mut routines, incomplete) = load_routines(client, dialect).await?;
+    let (mut routines, incomplete) = load_routines(client, dialect, &settings::names_of(&session_variables)).await?;
     let hidden = hidden::load(client, dialect, &mut routines, incomplete.is_none()).await?;
     let catalog = Catalog {
         number: 0,
@@ -116,6 +116,7 @@ fn read_globals(answer: &ResultSet) -> Globals {
 async fn load_routines(
     client: &mut Client,
     dialect: Dialect,
+    variables: &HashSet<String>,
 ) -> Result<(functions::Routines, Option<String>), QueryError> {
     let from_table = dialect.mariadb || dialect.number < 80_000;
     if from_table {
@@ -124,15 +125,15 @@ async fn load_routines(
         let statement = "SELECT db AS SCHEMA_NAME, name AS NAME, type AS TYPE, sql_data_access AS ACCESS, \
                          body_utf8 AS BODY FROM mysql.proc WHERE type IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY')";
         match client.query_one(statement).await {
-            Ok(answer) => return Ok((functions::read(&answer), None)),
+            Ok(answer) => return Ok((functions::read(&answer, variables), None)),
             Err(error) if error.code().is_some_and(is_denied) => {
                 let why = format!("the monitor user may not read mysql.proc: {error}");
-                return Ok((visible_routines(client).await?, Some(why)));
+                return Ok((visible_routines(client, variables).await?, Some(why)));
             }
             Err(error) => return Err(error),
         }
     }
-    let routines = visible_routines(client).await?;
+    let routines = visible_routines(client, variables).await?;
     let grants = client.query_one("SHOW GRANTS").await?;
     let complete = grants.rows.iter().filter_map(|row| row.first()?.as_deref()).any(|grant| {
         let grant = String::from_utf8_lossy(grant).to_uppercase();
@@ -143,11 +144,11 @@ async fn load_routines(
     Ok((routines, why))
 }
 
-async fn visible_routines(client: &mut Client) -> Result<functions::Routines, QueryError> {
+async fn visible_routines(client: &mut Client, variables: &HashSet<String>) -> Result<functions::Routines, QueryError> {
     let statement = "SELECT ROUTINE_SCHEMA AS SCHEMA_NAME, ROUTINE_NAME AS NAME, ROUTINE_TYPE AS TYPE, \
                      SQL_DATA_ACCESS AS ACCESS, ROUTINE_DEFINITION AS BODY FROM information_schema.ROUTINES \
                      WHERE ROUTINE_TYPE IN ('FUNCTION', 'PROCEDURE', 'PACKAGE BODY')";
-    Ok(functions::read(&client.query_one(statement).await?))
+    Ok(functions::read(&client.query_one(statement).await?, variables))
 }
 
 #[cfg(test)]

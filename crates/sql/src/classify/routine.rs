@@ -50,7 +50,8 @@ impl Classifier<'_> {
             && (self.cursor.bytes().eq_ignore_ascii_case(b"DECLARE") || self.cursor.at_operator(b"<<") || assigns())
     }
 
-    fn take_all(&mut self) {
+    /// Takes the rest of the text.
+    pub(super) fn take_all(&mut self) {
         while !matches!(self.cursor.kind(), TokenKind::End | TokenKind::Bad) {
             self.cursor.bump();
         }

@@ -10,6 +10,8 @@ use facts::catalog::{RoutineAccess, names, words};
 use net::query::ResultSet;
 use sql::{Asks, Leaves};
 
+use super::settings::sets_session;
+
 /// By (schema, name), in lower case.
 pub(crate) type Functions = HashMap<(String, String), RoutineAccess>;
 
@@ -108,15 +110,20 @@ pub(crate) fn note_asks(asking: &mut AsksOfNames, key: &(String, String), asks: 
     true
 }
 
-/// Reads rows of schema, name, type, declared access and body.
-pub(crate) fn read(answer: &ResultSet) -> Routines {
-    let mut routines = Routines { functions: read_functions(answer), ..Routines::default() };
+/// Reads rows of schema, name, type, declared access and body; `variables` are those that a session may set.
+pub(crate) fn read(answer: &ResultSet, variables: &HashSet<String>) -> Routines {
+    let mut routines = Routines { functions: read_functions(answer, variables), ..Routines::default() };
     for row in 0..answer.rows.len() {
         routines.read(answer, row);
     }
     while routines.spread(&routines.leaving()) {}
     while routines.spread_setters() {}
     routines
+}
+
+#[cfg(test)]
+pub(super) fn read_rows(answer: &ResultSet) -> Routines {
+    read(answer, &super::settings::names_of(&["time_zone".to_owned()]))
 }
 
 impl Routines {
@@ -216,7 +223,7 @@ impl Routines {
     }
 }
 
-fn read_functions(answer: &ResultSet) -> Functions {
+fn read_functions(answer: &ResultSet, variables: &HashSet<String>) -> Functions {
     let mut functions = Functions::new();
     let mut bodies: Vec<((String, String), HashSet<String>)> = Vec::new();
     for row in 0..answer.rows.len() {
@@ -227,7 +234,9 @@ fn read_functions(answer: &ResultSet) -> Functions {
         let key = (text("SCHEMA_NAME").to_lowercase(), text("NAME").to_lowercase());
         let declared = text("ACCESS").replace('_', " ").to_uppercase();
         let body = answer.text(row, "BODY");
-        let sets_variables = body.as_deref().is_some_and(sets_user_variables);
+        // A session that runs it on a replica would have to stay there, where it cannot write.
+        let sets = |body: &str| sets_user_variables(body) || sets_session(body, variables);
+        let sets_variables = body.as_deref().is_some_and(sets);
         let body = body.map(|body| words(&body));
         let writes = match &body {
             _ if declared == "MODIFIES SQL DATA" || sets_variables => true,
@@ -288,7 +297,7 @@ mod tests {
     use crate::monitor::dialect::tests::table;
 
     fn writes(rows: &str) -> Vec<String> {
-        let functions = read(&table(&format!("SCHEMA_NAME|NAME|ACCESS|BODY\n{rows}"))).functions;
+        let functions = read_rows(&table(&format!("SCHEMA_NAME|NAME|ACCESS|BODY\n{rows}"))).functions;
         let mut names: Vec<String> = functions
             .into_iter()
             .filter(|(_, access)| *access == RoutineAccess::Writes)
@@ -327,6 +336,14 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_the_session_need_the_primary() {
+        let rows = "app|sets|NO_SQL|BEGIN SET time_zone = '+03:00'; RETURN 1; END
+                    app|calls|NO_SQL|RETURN sets() + 1
+                    app|zone|NO_SQL|BEGIN DECLARE x TEXT; SET x = @@time_zone; RETURN x; END";
+        assert_eq!(writes(rows), ["app.calls", "app.sets"]);
+    }
+
+    #[test]
     fn what_routines_leave_spreads_to_callers() {
         let rows = "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
                     app|F|FUNCTION|CONTAINS_SQL|RETURN GET_LOCK('a', 1)
@@ -336,7 +353,7 @@ mod tests {
                     app|uses|PROCEDURE|CONTAINS_SQL|BEGIN CALL pkg.q(); END
                     app|Pkg|PACKAGE BODY|CONTAINS_SQL|AS a INT := 1; PROCEDURE q AS BEGIN a := a + 1; END; END
                     app|hidden|PROCEDURE|CONTAINS_SQL|NULL";
-        let routines = read(&table(rows));
+        let routines = read_rows(&table(rows));
         assert!(routines.packages.contains("pkg") && !routines.functions.contains_key(&("app".into(), "pkg".into())));
         let of = |name: &str| routines.procedure_leaves[&("app".to_owned(), name.to_owned())];
         assert_eq!(of("p"), Leaves::USER_LOCKS);

@@ -118,6 +118,9 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
     let writes = WRITING.iter().any(|word| body.contains(word));
     let leaves = if writes { Leaves::of_body(body) } else { Leaves::empty() };
     let mut hidden = Hidden { writes, leaves, unread: body.is_empty(), ..Hidden::default() };
+    if routines.packages.iter().any(|package| body.contains(&format!("`{package}`.`"))) {
+        hidden = Hidden { writes: true, calls: true, leaves: Leaves::OF_UNKNOWN_CODE, ..hidden };
+    }
     for called in calls(body) {
         let known = |((_, name), access): (&(String, String), &RoutineAccess)| (name == called).then_some(*access);
         let mut access = routines.functions.iter().filter_map(known).peekable();
@@ -153,7 +156,9 @@ fn note_triggers(answer: &ResultSet, hidden: &mut HiddenIn) {
 /// write; and views of such tables.
 fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidden: &mut HiddenIn) {
     let calls = |words: &HashSet<String>| {
-        words.contains("call") || routines.functions.keys().any(|(_, function)| words.contains(function))
+        // The Oracle mode calls procedures by their names alone.
+        let mut routines = routines.functions.keys().chain(routines.procedure_leaves.keys());
+        words.contains("call") || routines.any(|(_, routine)| words.contains(routine))
     };
     for row in 0..triggers.rows.len() {
         let body = triggers.text(row, "BODY").unwrap_or_default();
@@ -257,7 +262,7 @@ mod tests {
     #[test]
     fn views_that_do_more_than_read_are_found() {
         let of_reads = |leaves| Hidden { writes: true, leaves, ..Hidden::default() };
-        let mut routines = functions::read(&table(
+        let mut routines = functions::read_rows(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
              app|writes|FUNCTION|MODIFIES_SQL_DATA|BEGIN INSERT INTO t VALUES (1); RETURN 1; END
              app|reads|FUNCTION|READS_SQL_DATA|RETURN 1
@@ -306,7 +311,7 @@ mod tests {
 
     #[test]
     fn views_whose_functions_set_user_variables_are_found() {
-        let routines = functions::read(&table(
+        let routines = functions::read_rows(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
              app|sets|FUNCTION|CONTAINS_SQL|BEGIN SET @x = 1; RETURN 1; END
              app|f|FUNCTION|CONTAINS_SQL|RETURN 1
@@ -328,7 +333,7 @@ mod tests {
 
     #[test]
     fn triggers_that_set_user_variables_are_found() {
-        let routines = functions::read(&table(
+        let routines = functions::read_rows(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
              app|reads|FUNCTION|READS_SQL_DATA|RETURN 1
              app|sets|FUNCTION|CONTAINS_SQL|BEGIN SELECT 1 INTO @x; RETURN 1; END
@@ -370,7 +375,7 @@ mod tests {
 
     #[test]
     fn results_that_code_asks_for_are_found() {
-        let mut routines = functions::read(&table(
+        let mut routines = functions::read_rows(&table(
             "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
              app|Asks|FUNCTION|CONTAINS_SQL|RETURN LAST_INSERT_ID()
              app|counts|FUNCTION|CONTAINS_SQL|RETURN Row_Count ( )

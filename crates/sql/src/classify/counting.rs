@@ -175,7 +175,8 @@ impl Classifier<'_> {
         let Some(kind) = self.kind else { return FoundRows::Left };
         let seen = &self.counting;
         let mariadb = self.cursor.dialect().family == Family::MariaDb;
-        let queries = seen.queries > 0 || self.asks.contains(Asks::STORED_FUNCTIONS);
+        let calls = self.asks.contains(Asks::STORED_FUNCTIONS);
+        let queries = seen.queries > 0 || calls;
         if self.parts > 1 && (!leaves_count(kind) || seen.other_counts || queries) {
             return FoundRows::Unsure;
         }
@@ -198,7 +199,10 @@ impl Classifier<'_> {
             Kind::Do if !mariadb => FoundRows::One,
             Kind::Show if seen.no_list => FoundRows::Left,
             Kind::Show => FoundRows::Rows { skipped: 0 },
-            Kind::Explain if seen.unsure || mariadb && !self.uses_tables => FoundRows::Unsure,
+            // MariaDB runs what is constant: a query without a table, a derived table of one row, a function.
+            Kind::Explain if seen.unsure || mariadb && (!self.uses_tables || seen.queries > 1 || calls) => {
+                FoundRows::Unsure
+            }
             Kind::Set | Kind::Definition if !mariadb && !self.asks.contains(Asks::STORED_FUNCTIONS) => FoundRows::Left,
             Kind::Explain => FoundRows::Left,
             Kind::PreparedText if self.effects.iter().any(only_prepares) => FoundRows::Left,

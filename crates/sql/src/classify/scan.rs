@@ -86,6 +86,9 @@ impl Classifier<'_> {
             W::Into => self.assign_into(),
             // `TABLE name` in the place of a query (MySQL).
             W::Table => {
+                if self.kind == Some(Kind::Insert) {
+                    self.counting.query();
+                }
                 self.uses_tables = true;
                 self.cursor.bump();
             }

@@ -271,16 +271,16 @@ fn sets_user_variables(body: &str) -> bool {
 /// A function that names a function that writes, writes. Each round marks at least one more function or is the last.
 fn spread(functions: &mut Functions, bodies: &[((String, String), HashSet<String>)]) {
     loop {
-        let writers: HashSet<&str> = functions
-            .iter()
-            .filter(|(_, access)| **access == RoutineAccess::Writes)
-            .map(|((_, name), _)| name.as_str())
-            .collect();
+        let writers = || functions.iter().filter(|(_, access)| **access == RoutineAccess::Writes).map(|(key, _)| key);
+        let names_of_writers: HashSet<&str> = writers().map(|(_, name)| name.as_str()).collect();
+        // Names that are no plain words.
+        let others: Vec<_> = writers().filter(|(_, name)| !words(name).contains(name)).collect();
         let new: Vec<(String, String)> = bodies
             .iter()
             .filter(|(key, words)| {
                 functions.get(key) == Some(&RoutineAccess::Reads)
-                    && words.iter().any(|word| writers.contains(word.as_str()))
+                    && (words.iter().any(|word| names_of_writers.contains(word.as_str()))
+                        || others.iter().any(|writer| names(words, &key.0, writer)))
             })
             .map(|(key, _)| key.clone())
             .collect();
@@ -331,8 +331,10 @@ mod tests {
                     app|assigns|NO_SQL|RETURN @x := 1
                     app|told|NO_SQL|BEGIN SET @x = 1; RETURN 1; END
                     app|asks|NO_SQL|RETURN @x + 1
+                    app|sets-it|NO_SQL|BEGIN SET @x = 1; RETURN 1; END
+                    app|calls_it|NO_SQL|RETURN `sets-it`()
                     app|local|NO_SQL|BEGIN DECLARE i INT; SELECT @@sql_mode INTO i; RETURN i; END";
-        assert_eq!(writes(rows), ["app.assigns", "app.reads_into", "app.told"]);
+        assert_eq!(writes(rows), ["app.assigns", "app.calls_it", "app.reads_into", "app.sets-it", "app.told"]);
     }
 
     #[test]

@@ -122,13 +122,13 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
         hidden = Hidden { writes: true, calls: true, leaves: Leaves::OF_UNKNOWN_CODE, ..hidden };
     }
     for called in calls(body) {
-        let known = |((_, name), access): (&(String, String), &RoutineAccess)| (name == called).then_some(*access);
+        let known = |((_, name), access): (&(String, String), &RoutineAccess)| (*name == called).then_some(*access);
         let mut access = routines.functions.iter().filter_map(known).peekable();
         let is_known = access.peek().is_some();
         hidden.writes |= !is_known && !complete;
         hidden.calls |= is_known;
         hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
-        let leaving = routines.function_leaves.iter().filter(|((_, name), _)| name == called);
+        let leaving = routines.function_leaves.iter().filter(|((_, name), _)| *name == called);
         hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
     }
     hidden
@@ -136,10 +136,14 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
 
 /// The names of stored functions, as servers show calls of them: `` `schema`.`name`( ``, and `` `name`( `` of one in the view's own
 /// schema (seen with MariaDB 10.11 and MySQL 9.7).
-fn calls(body: &str) -> impl Iterator<Item = &str> {
+fn calls(body: &str) -> impl Iterator<Item = String> {
     body.match_indices("`(").filter_map(|(end, _)| {
-        let start = body[..end].rfind('`')?;
-        Some(&body[start + 1..end])
+        let mut start = body[..end].rfind('`')?;
+        // A backtick in a name stands there twice.
+        while body[..start].ends_with('`') {
+            start = body[..start - 1].rfind('`')?;
+        }
+        Some(body[start + 1..end].replace("``", "`"))
     })
 }
 
@@ -258,6 +262,12 @@ mod tests {
     use super::*;
     use crate::monitor::dialect::tests::table;
     use sql::Asks;
+
+    #[test]
+    fn called_functions_are_found_whatever_their_names() {
+        let called: Vec<_> = calls("select `app`.`f``x`(1) AS `a`,`g`() AS `b`,(1) AS `c`").collect();
+        assert_eq!(called, ["f`x", "g"]);
+    }
 
     #[test]
     fn views_that_do_more_than_read_are_found() {

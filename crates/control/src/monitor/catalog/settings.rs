@@ -58,7 +58,7 @@ fn is_of_session(ahead: &str, name: &str) -> bool {
         return true;
     }
     let is_declared = || ahead.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').any(|word| word == name);
-    !ahead.ends_with(['@', '.']) && !(ahead.contains("declare") && is_declared())
+    !(ahead.ends_with(['@', '.']) || ahead.contains("declare") && is_declared())
 }
 
 /// Whether the last word of this part of a body may be a session variable: it is no column of NEW, no user variable, and no local one,

@@ -70,7 +70,8 @@ impl Belief {
                 StateChange::Committed(gtid) => self.past.last_gtid = Some(gtid.as_str().into()),
             }
         }
-        if unexplained && query.runs_text() && may_change_unseen(query, outcome) {
+        let knows_code = query.catalog_was_fresh && self.catalog.functions_complete;
+        if unexplained && query.runs_text() && may_change_unseen(query, outcome, knows_code) {
             self.pins.ran_unread();
         } else if moves {
             self.pins.put(Pin::Opaque, true);
@@ -84,17 +85,20 @@ impl Belief {
 /// The text's own effects on the session explain a change; routines, triggers and texts that are prepared elsewhere change it
 /// without the text. A server reports a read as a change now and then (SET STATEMENT, SHOW CREATE of another schema), but a read
 /// changes nothing unless it calls a function, itself or in a view. A change of the schema, to that of a function or a view and
-/// back, explains the report, unless a procedure or an unknown function may have done more.
-fn may_change_unseen(query: &Query<'_>, outcome: &Outcome) -> bool {
+/// back, explains the report, unless a procedure or an unknown function may have done more. With `knows_code` the functions of a read
+/// are those of which it is known that they change nothing: MySQL reports a user variable that one of them was the first to ask for.
+fn may_change_unseen(query: &Query<'_>, outcome: &Outcome, knows_code: bool) -> bool {
     let statement = &query.statement;
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);
     let by_view = || query.hides.is_some_and(|hidden| hidden.calls || hidden.unread);
+    let by_unknown_view =
+        || query.hides.is_some_and(|hidden| hidden.unread || hidden.calls && (hidden.writes || !knows_code));
     let may_change_by_code = || calls || by_view();
     // A locking read, or one of the server's state, changes no more than another one: MySQL reports SET_VAR in a hint.
     let only_selects = statement.kind == Kind::Select && statement.parts == 1;
     let may_change = match statement.access {
         Access::Primary(_) if only_selects => may_change_by_code(),
-        Access::Read => may_change_by_code(),
+        Access::Read => calls && !knows_code || by_unknown_view(),
         Access::Primary(Why::Writes) => statement.effects.is_empty() || calls,
         Access::Primary(_) => statement.effects.is_empty() && query.command == Command::Query || may_change_by_code(),
     };

@@ -7,8 +7,9 @@ use facts::view::{Health, ServerId};
 
 use super::Driver;
 use super::run::{LEASE_MARGIN, Next, Run, RunKind};
+use super::server::Server;
 use crate::journal::EntryKind;
-use crate::observation::Receiver;
+use crate::observation::{Channel, Receiver};
 use crate::step::Step;
 
 /// First wait after a repair that failed; each further one doubles it.
@@ -101,16 +102,16 @@ impl Driver {
         lost.then(|| format!("{name} follows {}, which follows no server", self.servers[source].name()))
     }
 
-    /// Its receiver is stopped, and nothing but a run that was interrupted explains that.
+    /// Its receiver is stopped, or another of its threads, and nothing but a run that was interrupted explains that.
     fn was_left_stopped(&self, index: usize) -> bool {
         let server = &self.servers[index];
+        let is_drained = || server.history.as_ref().is_some_and(|history| history.is_drained());
         server.channels().iter().any(|channel| {
-            channel.receiver == Receiver::Stopped
-                && channel.applier_running
+            is_stopped(server, channel)
                 // Stopped while its source was dead, it keeps the error of its last try.
                 && (channel.receiver_error.is_empty() || channel.receiver_lost_source)
                 && channel.applier_error.is_empty()
-        }) && server.history.as_ref().is_some_and(|history| history.is_drained())
+        }) && (server.half_attached || is_drained())
     }
 
     /// A stage has ended: begins the next one, or ends the run.
@@ -209,8 +210,7 @@ impl Driver {
             return Some(run.enter(RejoinStage::Fence));
         }
         let sources = self.sources();
-        let stopped =
-            server.channels().iter().any(|channel| channel.receiver == Receiver::Stopped && channel.applier_running);
+        let stopped = server.channels().iter().any(|channel| is_stopped(server, channel));
         // A receiver that was stopped goes on with the source it has; whether that is the right one shows afterwards.
         if let Some(source) = sources[index].first().filter(|_| stopped)
             && primary.is_none_or(|primary| leads_to(&sources, index, primary))
@@ -269,6 +269,15 @@ impl Driver {
         let server = run.old.map(|id| self.name_of(id));
         self.note(run.id, EntryKind::Aborted(run.kind.word()), server, text);
         None
+    }
+}
+
+/// Whether a run may have left this channel stopped. Somebody who stops a replica stops both of its threads; so does a server before it
+/// follows another one.
+fn is_stopped(server: &Server, channel: &Channel) -> bool {
+    match channel.receiver {
+        Receiver::Stopped => channel.applier_running || server.half_attached,
+        Receiver::Running | Receiver::Connecting => server.half_attached && !channel.applier_running,
     }
 }
 

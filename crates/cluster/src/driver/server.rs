@@ -57,6 +57,8 @@ pub(super) struct Server {
     /// Repairs of it wait until then.
     pub(super) repair_after: Option<Instant>,
     pub(super) repair_failures: u32,
+    /// It was to follow a server, and nobody knows whether that was done to its end: its threads may have been left stopped.
+    pub(super) half_attached: bool,
     /// The reason why it cannot be attached, in words.
     pub(super) ahead: Option<Arc<str>>,
     /// It has all that was written anywhere before this moment, in a Galera group.
@@ -94,6 +96,7 @@ impl Server {
             restarted: false,
             repair_after: None,
             repair_failures: 0,
+            half_attached: false,
             ahead: None,
             caught_up: None,
             unwritable: None,

@@ -89,6 +89,12 @@ impl Driver {
         {
             self.servers[index].changed = Some(now);
         }
+        if let Step::Follow { server, .. } = &out.step
+            && let Some(index) = self.index(*server)
+        {
+            let is_unknown = matches!(&outcome, Err(error) if error.kind == ErrorKind::Timeout);
+            self.servers[index].half_attached = is_unknown;
+        }
         let server = out.step.server().map(|id| self.name_of(id));
         let words = self.step_words(&out.step);
         match &outcome {

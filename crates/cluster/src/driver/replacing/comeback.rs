@@ -189,6 +189,43 @@ fn a_receiver_that_was_left_stopped_is_started_at_once_when_its_source_is_gone()
 }
 
 #[test]
+fn a_replica_that_was_attached_by_half_is_started() {
+    let idle = |number| {
+        let mut facts = with_receiver(replica(number, 10), Receiver::Stopped);
+        channel_of(&mut facts).applier_running = false;
+        facts
+    };
+    // How often it is ordered to follow, if nobody knows whether it did so the first time.
+    let follows = |unknown: bool| {
+        let mut script = cluster(AUTO, 3);
+        script.good(2, with_receiver(replica(2, 10), Receiver::Stopped));
+        let mut follows = 0;
+        for _ in 0..40 {
+            if script.orders.is_empty() {
+                script.wait(Duration::from_secs(1));
+                script.good(1, primary(10));
+                script.good(2, if follows > 0 { idle(2) } else { with_receiver(replica(2, 10), Receiver::Stopped) });
+                script.good(3, replica(3, 10));
+            }
+            follows += script.words().iter().filter(|words| **words == "have s2 follow s1").count();
+            script.answer(|step| match step {
+                Step::Follow { .. } if unknown && follows == 1 => {
+                    Err(StepError { kind: ErrorKind::Timeout, text: "it took too long".into() })
+                }
+                Step::ReadFacts { .. } if number(step) == 2 && follows > 0 => reported(idle(2)),
+                Step::ReadFacts { .. } if number(step) == 2 => {
+                    reported(with_receiver(replica(2, 10), Receiver::Stopped))
+                }
+                _ => world(step, &[10, 10, 10]),
+            });
+        }
+        follows
+    };
+    assert_eq!(follows(true), 2, "its end was not known");
+    assert_eq!(follows(false), 1, "somebody has stopped it since");
+}
+
+#[test]
 fn rows_without_their_statements_are_reported_where_failover_is_automatic() {
     for (mode, wanted) in [(Mode::Auto, vec!["statements_unlogged"]), (Mode::Advise, vec![])] {
         let mut script = cluster(Failover { mode, ..AUTO }, 3);

@@ -205,7 +205,7 @@ fn pins(effect: &Effect) -> bool {
         Effect::UserVariable { value, .. } => *value == Value::Unknown,
         Effect::Variable { name, value } => {
             *value == Value::Unknown && !is_tracked(name)
-                || matches!(&**name, "insert_id" | "rand_seed1" | "rand_seed2")
+                || matches!(&**name, "insert_id" | "rand_seed1" | "rand_seed2" | "profiling" | "optimizer_trace")
         }
         Effect::TransactionCharacteristics { session, .. } => !session,
         Effect::Role { .. }
@@ -228,8 +228,6 @@ pub fn needs_primary_in_transaction(statement: &Statement) -> bool {
         | Effect::OpenHandler(_)
         | Effect::LockTables(_)
         | Effect::Leaves(_) => true,
-        // They pin while they are on.
-        Effect::Variable { name, .. } if matches!(&**name, "profiling" | "optimizer_trace") => true,
         effect => pins(effect),
     };
     statement.kind != sql::Kind::Unknown

@@ -221,6 +221,8 @@ impl Driver {
         let before = server.reported().and_then(group);
         server.idle_answers = group(&facts).map_or(0, |own| own.idle_for(before.as_ref(), server.idle_answers));
         if let Replication::Channels(channels) = &facts.replication {
+            // Stopped from now on, it was stopped by somebody else.
+            server.half_attached &= !channels.iter().any(Channel::works);
             let key = |channel: &Channel| (channel.name.clone(), channel.source_host.clone(), channel.source_port);
             server.pulses.retain(|known, _| channels.iter().any(|channel| key(channel) == *known));
             for channel in channels {

@@ -27,7 +27,7 @@ use stats::ServerStats;
 use crate::outgoing::Outgoing;
 use crate::pool::{ConnectionEnd, Lease, Pools};
 pub use choice::{PipelineBounds, Pipelines, Wanted};
-pub use place::{Answer, CleanEnd, LostConnection, Place, Read, Why};
+pub use place::{Answer, CleanEnd, LastPacket, LostConnection, Place, Read, Why};
 
 /// Most bytes of a read that is appended to a pipeline.
 pub const REQUEST_BYTES_MAX: usize = 16 * 1024;

@@ -84,6 +84,9 @@ impl<'a> Ok<'a> {
     }
 }
 
+/// The variable that MySQL reports with each statement, if all variables are tracked: the statement's number.
+pub const STATEMENT_NUMBER: &[u8] = b"statement_id";
+
 /// One change of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {

@@ -46,8 +46,22 @@ pub struct CleanEnd {
     pub rows: u64,
     /// It is an EOF packet of the old framing.
     pub is_eof: bool,
-    /// The client may get it as it came: nothing in it is for Sqluice alone.
-    pub as_came: bool,
+    /// Its last packet.
+    pub last: LastPacket,
+}
+
+/// The last packet of a clean result, as its client may get it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastPacket {
+    /// As it came: it has flags and nothing else.
+    AsCame,
+    /// It has flags and reports: of the number of the statement, or that something has changed.
+    Reports {
+        /// Its bytes, the header included.
+        bytes: usize,
+    },
+    /// As a relay makes it.
+    Relayed,
 }
 
 /// The outcome of a read on a pipeline.

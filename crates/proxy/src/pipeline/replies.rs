@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use wire::codec::Malformed;
 use wire::exchange::{Advance, Event};
-use wire::reply::{Change, Ok as OkPacket};
+use wire::reply::{Change, Ok as OkPacket, STATEMENT_NUMBER};
 use wire::{Status, errno};
 
-use super::place::{Answer, CleanEnd, Read, Why};
+use super::place::{Answer, CleanEnd, LastPacket, Read, Why};
 use super::{Inner, Pipeline};
 use crate::outgoing::{Expected, Purpose};
 use crate::pool::Origin;
@@ -136,7 +136,7 @@ impl Read {
                 if matches!(packet.event, Event::Infile(_)) {
                     return Err(Malformed("it asked for a file where none is sent"));
                 }
-                step.ended = packet.over.then(|| ended(&packet.event, exchange.rows()));
+                step.ended = packet.over.then(|| ended(&packet.event, exchange.rows(), packet.taken));
                 // The connection is not in the state that it counts as being in.
                 if matches!((step.ended, &*purpose), (Some(Ended::Error(_)), Purpose::Variables)) {
                     return Err(Malformed("the server refused a fix-up"));
@@ -153,21 +153,21 @@ impl Read {
     }
 }
 
-/// How a reply ends with this packet, behind so many rows.
-fn ended(last: &Event<'_>, rows: u64) -> Ended {
+/// How a reply ends with this packet, which has so many bytes, behind so many rows.
+fn ended(last: &Event<'_>, rows: u64, bytes: usize) -> Ended {
     let is_clean = |status: Status, warnings: u16| {
         let more = Status::MORE_RESULTS | Status::CURSOR_EXISTS | Status::IN_TRANSACTION;
         warnings == 0 && !status.intersects(more)
     };
     match last {
         Event::RowsEnd(ok) if is_clean(ok.status, ok.warnings) && tells_nothing(ok) => {
-            Ended::Clean(CleanEnd { status: ok.status, rows, is_eof: false, as_came: is_bare(ok) })
+            Ended::Clean(CleanEnd { status: ok.status, rows, is_eof: false, last: last_packet(ok, bytes) })
         }
         // This framing has no room for what the flag announces.
         Event::Eof(eof)
             if is_clean(eof.status, eof.warnings) && !eof.status.contains(Status::SESSION_STATE_CHANGED) =>
         {
-            Ended::Clean(CleanEnd { status: eof.status, rows, is_eof: true, as_came: true })
+            Ended::Clean(CleanEnd { status: eof.status, rows, is_eof: true, last: LastPacket::AsCame })
         }
         Event::Error(error) => Ended::Error(error.code),
         _ => Ended::Unclean,
@@ -177,15 +177,17 @@ fn ended(last: &Event<'_>, rows: u64) -> Ended {
 /// Whether a packet tells nothing of the session that a read could have changed. Executions of prepared statements report that
 /// something has changed, which is their own preparation; MySQL reports the number of each statement.
 fn tells_nothing(ok: &OkPacket<'_>) -> bool {
-    ok.changes().all(|change| matches!(change, Ok(Change::State | Change::Variable { name: b"statement_id", .. })))
+    ok.changes().all(|change| matches!(change, Ok(Change::State | Change::Variable { name: STATEMENT_NUMBER, .. })))
 }
 
-/// Whether a packet that ends a result has its flags and nothing else.
-fn is_bare(ok: &OkPacket<'_>) -> bool {
-    ok.session_state.is_empty()
-        && !ok.status.contains(Status::SESSION_STATE_CHANGED)
-        && (ok.affected_rows, ok.insert_id) == (0, 0)
-        && ok.info.is_empty()
+/// How the client may get a packet that ends a result.
+fn last_packet(ok: &OkPacket<'_>, bytes: usize) -> LastPacket {
+    let has_only_flags = (ok.affected_rows, ok.insert_id) == (0, 0) && ok.info.is_empty();
+    match (has_only_flags, ok.session_state.is_empty(), ok.status.contains(Status::SESSION_STATE_CHANGED)) {
+        (true, true, false) => LastPacket::AsCame,
+        (true, false, _) => LastPacket::Reports { bytes },
+        _ => LastPacket::Relayed,
+    }
 }
 
 #[cfg(test)]
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_is_passed_on_as_it_came_only_if_its_end_has_nothing_but_flags() {
+    fn the_last_packet_of_a_reply_has_flags_alone_or_with_reports_or_is_relayed() {
         let bare = OkPacket {
             affected_rows: 0,
             insert_id: 0,
@@ -203,18 +205,20 @@ mod tests {
             session_state: b"",
             empty_report: false,
         };
-        let as_came = |ok: OkPacket<'_>| match ended(&Event::RowsEnd(ok), 7) {
-            Ended::Clean(end) => Some((end.as_came, end.rows)),
+        let last = |ok: OkPacket<'_>| match ended(&Event::RowsEnd(ok), 7, 30) {
+            Ended::Clean(end) => Some((end.last, end.rows)),
             _ => None,
         };
         let changed = Status::AUTOCOMMIT | Status::SESSION_STATE_CHANGED;
-        assert_eq!(as_came(bare), Some((true, 7)));
-        assert_eq!(as_came(OkPacket { status: changed, ..bare }), Some((false, 7)), "MariaDB reports nothing");
-        let own_state = b"\x02\x01\x31";
-        assert_eq!(as_came(OkPacket { status: changed, session_state: own_state, ..bare }), Some((false, 7)));
-        assert_eq!(as_came(OkPacket { insert_id: 3, ..bare }), Some((false, 7)));
-        assert_eq!(as_came(OkPacket { warnings: 1, ..bare }), None);
+        assert_eq!(last(bare), Some((LastPacket::AsCame, 7)));
+        let relayed = Some((LastPacket::Relayed, 7));
+        assert_eq!(last(OkPacket { status: changed, ..bare }), relayed, "MariaDB reports nothing");
+        let own = OkPacket { status: changed, session_state: b"\x02\x01\x31", ..bare };
+        assert_eq!(last(own), Some((LastPacket::Reports { bytes: 30 }, 7)));
+        assert_eq!(last(OkPacket { insert_id: 3, ..own }), relayed);
+        assert_eq!(last(OkPacket { insert_id: 3, ..bare }), relayed);
+        assert_eq!(last(OkPacket { warnings: 1, ..bare }), None);
         let schema = b"\x01\x02\x01x";
-        assert_eq!(as_came(OkPacket { status: changed, session_state: schema, ..bare }), None);
+        assert_eq!(last(OkPacket { status: changed, session_state: schema, ..bare }), None);
     }
 }

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use facts::catalog::Catalog;
 use route::state::StateMap;
 use sql::{Asks, Effect, Kind, Statement, Value};
-use wire::reply::Ok;
+use wire::reply::{Ok, STATEMENT_NUMBER};
 
 use late::Late;
 use names::Names;
@@ -236,6 +236,12 @@ impl ClientTracking {
     /// It wants to hear that anything has changed: a SET of a variable, too.
     pub fn hears_of_any(&self) -> bool {
         self.state
+    }
+
+    /// It hears something with each statement, one that changes nothing included.
+    #[inline]
+    pub fn hears_of_each_statement(&self) -> bool {
+        self.state || self.wants(STATEMENT_NUMBER)
     }
 
     /// It wants more GTIDs than Sqluice itself asks servers for.

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use sql::Asks;
-use wire::Capabilities;
 use wire::command::Command;
 use wire::exchange::Exchange;
+use wire::packet::HEADER_BYTES;
+use wire::{Capabilities, Status, reply};
 
 use super::alone;
 use crate::outgoing::{Expected, Purpose};
-use crate::pipeline::{CleanEnd, Place};
+use crate::pipeline::{CleanEnd, LastPacket, Place};
 use crate::session::attempts::Attempts;
 use crate::session::cache::Fill;
 use crate::session::client::Client;
@@ -35,12 +36,9 @@ impl Session {
             let mut held = alone(lease);
             let mut outcome = Outcome { sent: true, pipelined: true, ..Outcome::default() };
             outcome.taps.copy = copy;
-            let as_came = |end: &CleanEnd| end.as_came && outcome.taps.copy.is_none();
-            let relayed = match clean.filter(as_came) {
-                Some(end) if !self.belief.tracking.has_late() => {
-                    self.client.pass_whole(cx, &place.reply(), end, &mut outcome)
-                }
-                _ => self.relay_whole(cx, &mut held, query, &place.reply(), &mut outcome),
+            let relayed = match clean.filter(|end| outcome.taps.copy.is_none() && self.hears_nothing_with(end)) {
+                Some(end) => self.client.pass_whole(cx, &place.reply(), end, &mut outcome),
+                None => self.relay_whole(cx, &mut held, query, &place.reply(), &mut outcome),
             };
             if relayed.is_ok() {
                 held.lease.stats().pipelined.add_one();
@@ -55,6 +53,18 @@ impl Session {
             }
             (held.lease, relayed)
         })
+    }
+
+    /// The client hears no report with the end of this result, neither one that it has still to hear nor one of the read itself.
+    #[inline]
+    fn hears_nothing_with(&self, end: &CleanEnd) -> bool {
+        let tracking = &self.belief.tracking;
+        let wants = match end.last {
+            LastPacket::AsCame => false,
+            LastPacket::Reports { .. } => tracking.hears_of_each_statement(),
+            LastPacket::Relayed => true,
+        };
+        !wants && !tracking.has_late()
     }
 
     fn relay_whole(
@@ -92,7 +102,7 @@ impl Session {
 }
 
 impl Client {
-    /// Passes on a whole reply in which nothing is to be changed; the pipeline has found its end.
+    /// Passes on a whole reply whose client hears no report; the pipeline has found its end.
     fn pass_whole(
         &mut self,
         cx: &mut Context<'_>,
@@ -103,10 +113,34 @@ impl Client {
         (outcome.status, outcome.ended_by_eof) = (Some(end.status), end.is_eof);
         (outcome.replies, outcome.rows, outcome.rows_sent) = (1, Some(end.rows), end.rows);
         (outcome.reply_bytes, outcome.delivered) = (reply.len() as u64, true);
-        match self.poll_send(cx, reply) {
+        let as_came = match end.last {
+            LastPacket::Reports { bytes } => {
+                self.put_without_reports(reply, bytes, end.status);
+                &[]
+            }
+            LastPacket::AsCame | LastPacket::Relayed => reply,
+        };
+        match self.poll_send(cx, as_came) {
             Poll::Ready(Err(error)) => Err(RelayError::Client(error)),
             // The socket may take the rest later.
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         }
+    }
+
+    /// Puts a reply, and in place of its last packet, which has so many bytes, one with these flags alone.
+    fn put_without_reports(&mut self, whole: &[u8], last_bytes: usize, status: Status) {
+        let (rows, last) = whole.split_at(whole.len() - last_bytes);
+        self.put(rows);
+        let ended = reply::Ok {
+            affected_rows: 0,
+            insert_id: 0,
+            status,
+            warnings: 0,
+            info: b"",
+            session_state: b"",
+            empty_report: false,
+        };
+        let capabilities = self.capabilities;
+        self.put_packet(last[HEADER_BYTES - 1], |out| ended.write(out, reply::EOF, capabilities));
     }
 }

@@ -127,6 +127,10 @@ impl<'a> Classifier<'a> {
                 self.take_all();
             }
         }
+        if self.cursor.hints_insert_id() {
+            // MySQL sets it back to nothing behind the statement, and the next row that is inserted takes that for its number.
+            self.effect(Effect::Variable { name: "insert_id".into(), value: Value::Unknown });
+        }
         if self.hint.is_none()
             && let Some(words) = self.cursor.hint()
         {

@@ -176,6 +176,11 @@ impl<'a> Cursor<'a> {
         self.lexer.hint()
     }
 
+    /// Whether a hint so far may give the variable `insert_id` a value.
+    pub(crate) fn hints_insert_id(&self) -> bool {
+        self.lexer.hints_insert_id()
+    }
+
     /// Whether an identifier, bare or quoted, is in hand.
     pub(crate) fn at_name(&self) -> bool {
         matches!(self.kind(), TokenKind::Word | TokenKind::QuotedIdentifier)

@@ -64,7 +64,7 @@ const ITEMS: [(&[u8], DiagnosticsItem); 15] = [
     (b"cursor_name", DiagnosticsItem::Name),
 ];
 
-/// Which messages a text shows; `None` when it is anything but one SHOW WARNINGS or SHOW ERRORS.
+/// Which messages a text shows; `None` when it is anything but one SHOW WARNINGS or SHOW ERRORS, or a server answers a comment behind it.
 pub fn shown_messages(text: &[u8], dialect: &Dialect) -> Option<ShownMessages> {
     let mut cursor = Cursor::new(text, dialect);
     let mut shown = ShownMessages { errors_only: false, offset: 0, limit: u64::MAX };
@@ -80,20 +80,22 @@ pub fn shown_messages(text: &[u8], dialect: &Dialect) -> Option<ShownMessages> {
             shown.offset = number(&mut cursor)?;
         }
     }
-    is_over(cursor).then_some(shown)
+    (is_over(cursor) && comment_behind(cursor).is_none()).then_some(shown)
 }
 
-/// The GET DIAGNOSTICS that a text begins with, and the place of the statement behind them, if there is one. `None` where one of them
-/// asks for anything but items into user variables, with a plain number if it names a condition, or where there is none.
+/// The GET DIAGNOSTICS that a text begins with, and the place of what a server answers behind them, if there is anything: a statement,
+/// or a comment behind the last `;`. `None` where one of them asks for anything but items into user variables, with a plain number if it names a condition, or where there is none.
 pub fn asked_diagnostics(text: &[u8], dialect: &Dialect) -> Option<(Vec<AskedDiagnostics>, usize)> {
     let mut cursor = Cursor::new(text, dialect);
     let mut all = Vec::new();
+    let mut comment = None;
     while cursor.at(W::Get) {
         all.push(asked(&mut cursor)?);
         // A second one is a syntax error, unless nothing follows.
+        comment = comment_behind(cursor);
         cursor.accept_kind(TokenKind::Semicolon);
     }
-    let rest = if is_over(cursor) { text.len() } else { cursor.token.start };
+    let rest = if is_over(cursor) { comment.unwrap_or(text.len()) } else { cursor.token.start };
     (!all.is_empty()).then_some((all, rest))
 }
 
@@ -126,6 +128,13 @@ fn asked(cursor: &mut Cursor<'_>) -> Option<AskedDiagnostics> {
             return matches!(cursor.kind(), TokenKind::Semicolon | TokenKind::End).then_some(asked);
         }
     }
+}
+
+/// The place of a comment right behind the `;` in hand. Servers answer it like a statement.
+fn comment_behind(cursor: Cursor<'_>) -> Option<usize> {
+    let behind = cursor.token.end;
+    let rest = cursor.text().get(behind..).filter(|_| cursor.kind() == TokenKind::Semicolon)?;
+    matches!(rest.trim_ascii_start().first(), Some(b'/' | b'-' | b'#')).then_some(behind)
 }
 
 fn is_over(mut cursor: Cursor<'_>) -> bool {
@@ -188,6 +197,8 @@ mod tests {
         let (found, rest) = asked("GET DIAGNOSTICS @n = NUMBER;; SELECT 1").unwrap();
         assert_eq!((found.len(), rest), (1, 28), "servers refuse an empty statement ahead of another one");
         assert_eq!(asked("GET DIAGNOSTICS @n = NUMBER;; ").unwrap().1, 30);
+        assert_eq!(asked("GET DIAGNOSTICS @n = NUMBER; -- x").unwrap().1, 28, "a server answers the comment");
+        assert_eq!(asked("GET DIAGNOSTICS @n = NUMBER -- x").unwrap().1, 32);
         let sql = "GET DIAGNOSTICS @n = NUMBER; GET DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT; SELECT 1; GET it";
         let (found, rest) = asked(sql).unwrap();
         assert_eq!((found.len(), &sql[rest..]), (2, "SELECT 1; GET it"));

@@ -89,6 +89,8 @@ pub struct Lexer<'a> {
     after_dot: bool,
     /// The content of the first comment that begins with `sqluice:`, as a range.
     hint: Option<(usize, usize)>,
+    /// A hint for MySQL's optimizer names `insert_id`.
+    hints_insert_id: bool,
 }
 
 const SPACE: u8 = 1;
@@ -151,7 +153,15 @@ impl<'a> Lexer<'a> {
     /// A lexer at the start of `text`.
     #[inline]
     pub fn new(text: &'a [u8], dialect: &Dialect) -> Self {
-        Self { text, position: 0, dialect: *dialect, in_executed_comment: false, after_dot: false, hint: None }
+        Self {
+            text,
+            position: 0,
+            dialect: *dialect,
+            in_executed_comment: false,
+            after_dot: false,
+            hint: None,
+            hints_insert_id: false,
+        }
     }
 
     /// The text it reads.
@@ -172,6 +182,11 @@ impl<'a> Lexer<'a> {
     /// The words of the first comment so far that begins with `sqluice:`.
     pub fn hint(&self) -> Option<&'a [u8]> {
         self.hint.and_then(|(start, end)| self.text.get(start..end))
+    }
+
+    /// Whether a hint so far may give the variable `insert_id` a value, as SET_VAR does.
+    pub(crate) fn hints_insert_id(&self) -> bool {
+        self.hints_insert_id
     }
 
     /// Whether the next token stands in a comment that the server executes.

@@ -173,6 +173,8 @@ pub const ER_MASTER_GTID_POS_CONFLICTS_WITH_BINLOG: u16 = 1947;
 pub const ER_GTID_POSITION_NOT_FOUND_IN_BINLOG2: u16 = 1955;
 /// The statement took longer than `max_statement_time`. MariaDB only; [`ER_QUERY_TIMEOUT`] is MySQL's.
 pub const ER_STATEMENT_TIMEOUT: u16 = 1969;
+/// MySQL: GET STACKED DIAGNOSTICS outside a handler.
+pub const ER_GET_STACKED_DA_WITHOUT_ACTIVE_HANDLER: u16 = 3004;
 /// The statement took longer than `max_execution_time`. MySQL only; [`ER_STATEMENT_TIMEOUT`] is MariaDB's.
 pub const ER_QUERY_TIMEOUT: u16 = 3024;
 /// The server takes administrators only, and has ended all other sessions. MySQL only.

@@ -115,7 +115,13 @@ impl Session {
             Victim::Connection(id) => Some(*id),
             Victim::Own => Some(u64::from(self.env.handle.id)),
             Victim::UserVariable(name) => {
-                let literal = self.belief.state.user_variable(name)?;
+                let Some(literal) = self.belief.state.user_variable(name) else {
+                    // One that was never set is NULL, and the servers take NULL for 0.
+                    return (!self.belief.pins.is_user_variable_unknown(name)).then_some(0);
+                };
+                if literal.ends_with("NULL") {
+                    return Some(0);
+                }
                 let cast = literal.strip_prefix("CAST(").and_then(|cast| cast.strip_suffix(" AS UNSIGNED)"));
                 cast.unwrap_or(literal).parse().ok()
             }

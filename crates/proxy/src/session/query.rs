@@ -356,7 +356,9 @@ impl<'r> Query<'r> {
         let begins = matches!(self.statement.transaction, Some(TransactionStep::Begin { .. }));
         // MySQL makes a variable that a write names and no SET has made, and reports a change without a name.
         let makes_variables = self.statement.asks.contains(Asks::USER_VARIABLES) && !self.statement.access.only_reads();
-        self.will_pin() || begins || makes_variables || self.statement.effects.iter().any(pins)
+        let writes = !self.statement.access.only_reads();
+        let by_code = self.hides.is_some_and(|code| code.reads_set_variables || writes && code.sets_variables);
+        self.will_pin() || begins || makes_variables || by_code || self.statement.effects.iter().any(pins)
     }
 
     /// The reply has no end: what follows is for client and server alone.

@@ -21,8 +21,9 @@ impl Classifier<'_> {
             | W::Start
             | W::Stop
             | W::Install
-            | W::Uninstall => true,
-            // CHECKSUM, PURGE, BINLOG, SHUTDOWN, RESTART, CLONE.
+            | W::Uninstall
+            | W::Clone => true,
+            // CHECKSUM, PURGE, BINLOG, SHUTDOWN, RESTART.
             _ => false,
         };
         if commits {

@@ -92,6 +92,8 @@ impl Classifier<'_> {
                 if name == "optimizer_trace" {
                     self.effect(Effect::Leaves(Leaves::TRACES));
                 }
+                // Behind the statement it has the value from before.
+                self.insert_id_unsure |= matches!(&*name, "last_insert_id" | "identity" | "insert_id");
                 self.effect(Effect::WhileRunning { name });
             }
             if self.cursor.kind() == TokenKind::Assign || self.cursor.at_operator(b"=") {

@@ -245,6 +245,8 @@ impl Classifier<'_> {
         let effects = self.effects.len();
         self.primary(Why::ServerState);
         self.statement();
+        // The reply is that of a query, which tells nothing of the rows that were inserted.
+        self.insert_id_unsure |= executes;
         if !executes {
             // Nothing ran: what the statement would have done to the session did not happen, except what the
             // optimizer may have evaluated.

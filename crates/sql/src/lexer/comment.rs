@@ -34,7 +34,10 @@ impl Lexer<'_> {
         let Some(end) = self.comment_end(body) else {
             return Some(self.take(TokenKind::Bad, start, self.text.len()));
         };
-        self.note_hint(body, end - 2);
+        match mark {
+            b'+' => self.hints_insert_id |= !self.is_mariadb() && self.names_insert_id(body, end),
+            _ => self.note_hint(body, end - 2),
+        }
         self.position = end;
         None
     }
@@ -86,6 +89,12 @@ impl Lexer<'_> {
                 _ => index += 1,
             }
         }
+    }
+
+    fn names_insert_id(&self, start: usize, end: usize) -> bool {
+        const NAME: &[u8] = b"insert_id";
+        let hint = self.text.get(start..end).unwrap_or_default();
+        hint.windows(NAME.len()).any(|word| word.eq_ignore_ascii_case(NAME))
     }
 
     fn note_hint(&mut self, start: usize, end: usize) {

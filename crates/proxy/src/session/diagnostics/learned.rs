@@ -5,6 +5,7 @@ use wire::command::Command;
 use wire::errno;
 
 use super::{messages, read_back};
+use crate::error::Refusal;
 use crate::pool::NO_MESSAGES;
 use crate::session::belief::Belief;
 use crate::session::query::Query;
@@ -94,6 +95,12 @@ impl Session {
     fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &query.statement;
         if query.command == Command::InitDb && !self.belief.is_mariadb() && outcome.error.is_none() {
+            return;
+        }
+        // Outside a handler MySQL's GET STACKED DIAGNOSTICS leaves all messages as they are, and adds none of its own.
+        let no_handler = |error: &Refusal| error.code == errno::ER_GET_STACKED_DA_WITHOUT_ACTIVE_HANDLER;
+        if statement.parts == 1 && outcome.error.as_ref().is_some_and(no_handler) {
+            self.belief.past.own_messages = 0;
             return;
         }
         self.belief.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };

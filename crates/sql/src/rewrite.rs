@@ -1,5 +1,9 @@
 //! Changes to a text before it is sent.
 
+mod prepared;
+
+pub use prepared::in_prepared_text;
+
 use crate::cursor::Cursor;
 use crate::dialect::{Dialect, Family};
 use crate::lexer::TokenKind;

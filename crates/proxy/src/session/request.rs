@@ -37,7 +37,7 @@ impl Session {
         let text_at = query_text_at(arguments, self.client.capabilities).map_err(|_| None)?;
         let text = arguments.get(text_at..).filter(|text| text.len() <= LONG_TEXT_BYTES).ok_or(None)?;
         let statement = self.classify(text);
-        if !statement.asks.is_empty() || statement.kind == Kind::Kill {
+        if !statement.asks.is_empty() || matches!(statement.kind, Kind::Kill | Kind::PreparedText) {
             return Err(Some(statement));
         }
         let query = Query::new(request, Command::Query, statement, Body::AsCame, Expect::Results);

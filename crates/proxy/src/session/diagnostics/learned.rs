@@ -72,7 +72,10 @@ impl Session {
     /// Notes the values of ROW_COUNT() and FOUND_ROWS() behind this statement.
     /// Questions there go by the connection that the session kept for the statement, if it did.
     fn learn_past(&mut self, query: &Query<'_>, outcome: &Outcome, kept: bool) {
-        let keeps_count = query.statement.asks.contains(Asks::KEEPS_ROW_COUNT) && outcome.error.is_none();
+        let keeps_count = match &outcome.error {
+            None => query.statement.asks.contains(Asks::KEEPS_ROW_COUNT),
+            Some(error) => self.belief.is_mariadb() && shows_what_is_not_there(query, error.code),
+        };
         let only = query.statement.asks.contains(Asks::ONLY_DIAGNOSTICS);
         // GET DIAGNOSTICS of a condition that is not there counts as a statement that failed.
         let no_condition = query.statement.kind == Kind::Diagnostics && outcome.warnings > 0;
@@ -243,6 +246,18 @@ impl Belief {
 pub(in crate::session) fn may_add_messages(command: Command) -> bool {
     use Command::{CreateDb, Debug, DropDb, FieldList, InitDb, ProcessInfo, Refresh, RegisterReplica};
     matches!(command, InitDb | FieldList | ProcessInfo | Refresh | Debug | RegisterReplica | CreateDb | DropDb)
+}
+
+/// Whether a statement shows the parts of a table or schema that is not there. MariaDB leaves the count of the statement before then,
+/// but not behind SHOW CREATE (seen with 10.11).
+fn shows_what_is_not_there(query: &Query<'_>, error: u16) -> bool {
+    let is_create = |text: &[u8]| {
+        let second = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).nth(1);
+        second.is_some_and(|word| word.eq_ignore_ascii_case(b"create"))
+    };
+    query.statement.kind == Kind::Show
+        && matches!(error, errno::ER_NO_SUCH_TABLE | errno::ER_BAD_DB_ERROR)
+        && query.text().is_some_and(|text| !is_create(text.bytes))
 }
 
 /// Whether a command failed for want of a schema, before it began.

@@ -39,7 +39,7 @@ use sql::{Effect, Kind, Statement, TransactionStep, Value};
 use wire::command::Command;
 use wire::exchange::Expect;
 use wire::packet::HEADER_BYTES;
-use wire::reply;
+use wire::{Status, reply};
 
 use crate::outgoing::Outgoing;
 use crate::outgoing::Purpose;
@@ -216,9 +216,11 @@ impl Belief {
             // Reports that are turned on know nothing of a transaction that has begun before.
             return self.say_no_more(connection, out);
         }
-        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction.
-        let needs_not = self.pins.has(Pin::Transaction) || self.pins.has(Pin::ExpiredPassword);
-        if needs_not
+        // In an open transaction SET TRANSACTION is refused, and MySQL would forget that it has reported a transaction. One that only
+        // counts as open, behind an error, may be none.
+        let is_open = self.pins.has(Pin::Transaction) && self.status.contains(Status::IN_TRANSACTION);
+        if is_open
+            || self.pins.has(Pin::ExpiredPassword)
             || self.tells(connection)
             || !query.runs_text()
             || !(self.may_announce(&query.statement) || prepares())

@@ -203,7 +203,7 @@ impl Session {
         let needs_messages = !query.sets_diagnostics.get() && statement.asks.contains(Asks::DIAGNOSTICS)
             || self.belief.is_mariadb()
                 && (may_show(statement) || self.belief.past.has_messages() && may_name_tables(statement))
-            || self.belief.is_mariadb() && statement.effects.iter().any(tells_older_messages);
+            || self.belief.is_mariadb() && statement.effects.iter().any(needs_older_messages);
         if needs_messages && !self.has_messages_on(&connection.origin) {
             let is_own = self.belief.past.signal.is_some() && self.belief.past.has_messages();
             (connection.origin.messages, connection.origin.stands_in) = (self.messages_mark(), !is_own);
@@ -400,9 +400,10 @@ fn may_show(statement: &sql::Statement) -> bool {
         || statement.effects.iter().any(super::unreported::is_hidden)
 }
 
-/// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11).
-fn tells_older_messages(effect: &sql::Effect) -> bool {
-    matches!(effect, sql::Effect::Role { .. })
+/// Whether a statement that did this counts the messages of the one before as its own (seen with MariaDB 10.11), or is the last ahead of
+/// which they can be made: in a transaction of XA that has ended, servers take no other statement.
+fn needs_older_messages(effect: &sql::Effect) -> bool {
+    matches!(effect, sql::Effect::Role { .. } | sql::Effect::XaStart)
 }
 
 /// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: the two would look the same.

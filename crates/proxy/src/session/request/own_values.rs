@@ -31,11 +31,31 @@ impl Session {
             query.sets_diagnostics.set(true);
             return Some(Rewritten { text, renames: false });
         }
-        let asks = if kills { statement.asks - Asks::CONNECTION_ID } else { statement.asks };
+        if statement.kind == Kind::PreparedText && statement.parts == 1 && !kills {
+            return sql::rewrite::in_prepared_text(text, &self.belief.facts().dialect, |text| self.with_own_id(text));
+        }
+        let asks = match statement.kind {
+            _ if kills => statement.asks - Asks::CONNECTION_ID,
+            // A statement that is only explained gets no values, and the server's message quotes it.
+            Kind::Explain if statement.parts == 1 && !statement.insert_id_unsure => {
+                statement.asks - Asks::CONNECTION_ID - Asks::ROW_COUNT - Asks::FOUND_ROWS
+            }
+            _ => statement.asks,
+        };
         let asks_gtid = self.belief.asks_last_gtid(asks, text);
         // A query that goes ahead for FOUND_ROWS() changes ROW_COUNT() on a connection that is kept.
         let kept = self.here.held.is_some() && !self.belief.gives_found_rows_where_kept(query);
         self.rewritten_where_it_runs(statement, text, asks, kept, asks_gtid).await
+    }
+
+    /// A text that is prepared by another one, with the id that the client knows its connection by. The one that it has on the server
+    /// stays where that is compared with the server's lists, and in a definition.
+    fn with_own_id(&self, text: &[u8]) -> Option<Rewritten> {
+        let statement = self.here.cluster.classify(text, &self.belief.facts().dialect);
+        let runs = matches!(statement.kind, Kind::Select | Kind::Insert | Kind::Update | Kind::Delete | Kind::Set);
+        let asks = statement.asks & Asks::CONNECTION_ID;
+        let is_own = runs && !statement.asks.intersects(Asks::SERVER_IDS | Asks::PROCESSES) && !asks.is_empty();
+        is_own.then(|| self.rewritten(text, asks, false, false)).flatten()
     }
 
     /// [`Session::rewritten`] of a text, or of the query of a CREATE TABLE … SELECT: it runs once, while the definition before

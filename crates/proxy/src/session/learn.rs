@@ -328,8 +328,14 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
+    // MariaDB makes the variables that such an INSERT names, and tells nothing of them.
+    let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
+    let makes = statement.asks.contains(sql::Asks::USER_VARIABLES)
+        && !statement.access.only_reads()
+        && (outcome.rows.is_some() || statement.effects.iter().any(passes));
     !refused
         && (calls
+            || makes
             || flags
             || triggers
             || by_trigger()

@@ -6,7 +6,7 @@
 use sql::{Asks, Kind, Modes};
 use wire::command::Command;
 use wire::exchange::Expect;
-use wire::{errno, sqlstate};
+use wire::{Capabilities, errno, sqlstate};
 
 use super::read_back::Row;
 use crate::error::Refusal;
@@ -42,6 +42,24 @@ impl Belief {
         }
         let notes = self.state.variable("sql_notes").unwrap_or("DEFAULT");
         Some(vec![NOTES_OFF.to_owned(), block, format!("SET sql_notes={notes}")])
+    }
+
+    /// Whether the messages that are made again are the same as those that were kept: no notes, which become warnings, and none whose text
+    /// is cut.
+    pub(super) fn makes_same_messages(&self, capabilities: Capabilities) -> bool {
+        let Some(kept) = self.kept_messages(capabilities) else { return false };
+        let is_same = |row: &Row| {
+            let [Some(level), _, Some(message)] = &row[..] else { return false };
+            level != b"Note" && message.is_ascii() && message.len() <= MESSAGE_TEXT_CHARS_MAX
+        };
+        let fits = |error: &Refusal| error.message.chars().count() <= MESSAGE_TEXT_CHARS_MAX;
+        let counted = if self.past.error.is_some() { kept.len() } else { usize::from(self.past.warning_count) };
+        match kept.len() {
+            1 if self.past.error.is_some() => self.past.error.as_ref().is_some_and(fits),
+            1 => counted == 1 && kept.iter().all(is_same),
+            2..=NESTED_MAX => self.is_mariadb() && counted == kept.len() && kept.iter().all(is_same),
+            _ => false,
+        }
     }
 
     /// A row of SHOW WARNINGS as an error with a SQLSTATE that makes it one, or a warning.

@@ -8,7 +8,6 @@ use wire::command::Command;
 use wire::packet::{self, First};
 use wire::{reply, sqlstate};
 
-use super::again::MESSAGE_TEXT_CHARS_MAX;
 use super::found_rows::NEVER_BEGUN;
 use super::read_back;
 use crate::error::Refusal;
@@ -54,12 +53,10 @@ impl Session {
             return false;
         }
         let Some(kept) = &self.belief.past.warnings else { return false };
-        // MariaDB keeps messages through SET NAMES. An error that is the only one is raised again on a server, which shows it as it
-        // should be now; with others beside it, none is to be lost.
-        let fits = |error: &Refusal| error.message.chars().count() <= MESSAGE_TEXT_CHARS_MAX;
-        if self.belief.past.error.as_ref().is_some_and(fits)
-            && self.belief.past.warnings_charset.as_deref() != self.belief.results_charset()
-            && self.belief.kept_messages(self.client.capabilities).is_some_and(|messages| messages.len() == 1)
+        // MariaDB keeps messages through SET NAMES. Those that can be made again as they were are made on a server, which shows them as they
+        // should be now; others are not to be lost.
+        if self.belief.past.warnings_charset.as_deref() != self.belief.results_charset()
+            && self.belief.makes_same_messages(self.client.capabilities)
         {
             return false;
         }

@@ -117,7 +117,8 @@ impl Belief {
         let Some(error) = past.errors_before().first().or(past.error.as_ref()) else { return self.warn_again(&kept) };
         if kept.len() <= 1 || !may_count(query) {
             // MariaDB has errors with the SQLSTATE of a warning, of which SIGNAL makes one: it would count as such.
-            let state = if may_count(query) { as_error(error.sqlstate) } else { error.sqlstate };
+            let shows_level = may_count(query) || query.statement.kind == Kind::Show;
+            let state = if shows_level { as_error(error.sqlstate) } else { error.sqlstate };
             return vec![format!("SIGNAL {}", condition(&Refusal { sqlstate: state, ..error.clone() }))];
         }
         let more_errors = kept.iter().filter(|row| is_error(row)).count().saturating_sub(1).min(ERRORS_MAX);

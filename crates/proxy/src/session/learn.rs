@@ -48,7 +48,8 @@ fn may_have_begun(query: &Query<'_>, error: u16) -> bool {
 /// Whether a text sets variables, or character sets, behind the list of those that the server reports: nothing tells of them.
 fn sets_behind_tracking(effects: &[Effect]) -> bool {
     let is_list = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_tracking_variable(name));
-    let sets = |effect: &Effect| matches!(effect, Effect::Variable { .. } | Effect::Names { .. } | Effect::CharacterSet(_));
+    let sets =
+        |effect: &Effect| matches!(effect, Effect::Variable { .. } | Effect::Names { .. } | Effect::CharacterSet(_));
     let mut behind = effects.iter().skip_while(|effect| !is_list(effect));
     behind.any(|effect| sets(effect) && !is_list(effect))
 }
@@ -94,9 +95,8 @@ impl Session {
         if self.belief.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
-            if sets_behind_tracking(&query.statement.effects) {
-                self.belief.pins.put(Pin::Opaque, true);
-            }
+            let is_opaque = self.belief.pins.has(Pin::Opaque) || sets_behind_tracking(&query.statement.effects);
+            self.belief.pins.put(Pin::Opaque, is_opaque);
         }
         if query.statement.accounts {
             self.here.note_account_change(held, &query.statement, outcome.error.as_ref(), over);

@@ -48,6 +48,8 @@ impl Session {
         } else if outcome.error.is_some() && resignals(query) {
             self.learn_added_messages(held, outcome);
             self.belief.past.error = outcome.error.clone();
+        } else if lacks_handler(query, outcome) {
+            self.belief.past.own_messages = 0;
         } else if query.runs_text() || query.prepares() || outcome.error.is_some() {
             self.learn_messages(held, query, outcome);
         }
@@ -98,12 +100,6 @@ impl Session {
     fn learn_messages(&mut self, held: &mut Held, query: &Query<'_>, outcome: &Outcome) {
         let statement = &query.statement;
         if query.command == Command::InitDb && !self.belief.is_mariadb() && outcome.error.is_none() {
-            return;
-        }
-        // Outside a handler MySQL's GET STACKED DIAGNOSTICS leaves all messages as they are, and adds none of its own.
-        let no_handler = |error: &Refusal| error.code == errno::ER_GET_STACKED_DA_WITHOUT_ACTIVE_HANDLER;
-        if statement.parts == 1 && outcome.error.as_ref().is_some_and(no_handler) {
-            self.belief.past.own_messages = 0;
             return;
         }
         self.belief.past.own_messages = if outcome.error.is_some() { 1 } else { outcome.warnings };
@@ -246,6 +242,12 @@ impl Belief {
 pub(in crate::session) fn may_add_messages(command: Command) -> bool {
     use Command::{CreateDb, Debug, DropDb, FieldList, InitDb, ProcessInfo, Refresh, RegisterReplica};
     matches!(command, InitDb | FieldList | ProcessInfo | Refresh | Debug | RegisterReplica | CreateDb | DropDb)
+}
+
+/// Whether a statement is a GET STACKED DIAGNOSTICS outside a handler. MySQL leaves all messages as they are then, and adds none.
+fn lacks_handler(query: &Query<'_>, outcome: &Outcome) -> bool {
+    let is_it = |error: &Refusal| error.code == errno::ER_GET_STACKED_DA_WITHOUT_ACTIVE_HANDLER;
+    query.statement.parts == 1 && outcome.error.as_ref().is_some_and(is_it)
 }
 
 /// Whether a statement shows the parts of a table or schema that is not there. MariaDB leaves the count of the statement before then,

@@ -45,15 +45,6 @@ fn may_have_begun(query: &Query<'_>, error: u16) -> bool {
     query.runs_text() && runs_others && !not_understood
 }
 
-/// Whether a text sets variables, or character sets, behind the list of those that the server reports: nothing tells of them.
-fn sets_behind_tracking(effects: &[Effect]) -> bool {
-    let is_list = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if super::tracking::is_tracking_variable(name));
-    let sets =
-        |effect: &Effect| matches!(effect, Effect::Variable { .. } | Effect::Names { .. } | Effect::CharacterSet(_));
-    let mut behind = effects.iter().skip_while(|effect| !is_list(effect));
-    behind.any(|effect| sets(effect) && !is_list(effect))
-}
-
 /// Whether SET STATEMENT gives a `sql_mode` to the only statement of a text, which can change that of the session by nothing.
 fn has_mode_of_its_own(query: &Query<'_>) -> bool {
     let is_mode = |effect: &Effect| matches!(effect, Effect::WhileRunning { name } if name == "sql_mode");
@@ -95,7 +86,7 @@ impl Session {
         if self.belief.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
-            let is_opaque = self.belief.pins.has(Pin::Opaque) || sets_behind_tracking(&query.statement.effects);
+            let is_opaque = self.belief.pins.has(Pin::Opaque) || query.statement.sets_unreported();
             self.belief.pins.put(Pin::Opaque, is_opaque);
         }
         if query.statement.accounts {

@@ -34,6 +34,9 @@ const MYSQL_NAME_CHARS_MAX: usize = 32;
 /// How long a failed login waits for the accounts to be read again: the password may have been changed just now. Drivers
 /// that wait a second for a login (MariaDB's for Node) must hear within it that it was refused.
 const REFRESH_WAIT: Duration = Duration::from_millis(800);
+/// How long a login waits for the accounts to be read that were changed through here. Before, nobody knows what a server would say: an
+/// account that was made just now would be refused.
+const CHANGE_WAIT: Duration = Duration::from_secs(3);
 
 /// The identity that a client has proved.
 pub struct Proven {
@@ -272,7 +275,7 @@ impl Prover<'_> {
     /// Waits for the accounts to be read that were changed through here a moment ago.
     async fn await_changed_accounts(&self) {
         let published = &self.cluster.shared.published;
-        let (deadline, change) = (tokio::time::Instant::now() + REFRESH_WAIT, published.accounts_change());
+        let (deadline, change) = (tokio::time::Instant::now() + CHANGE_WAIT, published.accounts_change());
         loop {
             let changed = self.cluster.changed.notified();
             if published.accounts_have(change) || tokio::time::timeout_at(deadline, changed).await.is_err() {

@@ -130,7 +130,7 @@ fn target_by_text(facts: &Facts, statement: &Statement, rule: Option<&Directive>
     let target = rule.and_then(|rule| rule.target.as_ref());
     // A rule never leads writes away from the primary: neither the statement's own, nor those that follow it on a connection
     // that is kept.
-    let may_leave = || reads && !opens(facts) && !pins_by(statement);
+    let may_leave = || reads && !opens(facts) && !statement.effects.iter().any(pins);
     match target {
         Some(RuleTarget::Primary) => return (Target::Primary, Reason::Rule),
         Some(RuleTarget::Replica) if may_leave() => return (Target::Reader, Reason::Rule),
@@ -160,7 +160,7 @@ fn target_by_text(facts: &Facts, statement: &Statement, rule: Option<&Directive>
     }
     match statement.access {
         // A statement that keeps its connection keeps it for the writes that follow, too.
-        _ if facts.will_pin || pins_by(statement) => match statement.access {
+        _ if facts.will_pin || statement.effects.iter().any(pins) => match statement.access {
             Access::Read => (Target::Primary, Reason::WillPin),
             Access::Primary(why) => (Target::Primary, reason_of(why)),
         },
@@ -197,11 +197,6 @@ fn opens(facts: &Facts) -> bool {
 /// Whether the server works out the value that this effect gives to a variable.
 fn is_worked_out(effect: &Effect) -> bool {
     matches!(effect, Effect::Variable { value: Value::Default | Value::Unknown, .. })
-}
-
-/// Whether a statement leaves the session pinned by what its text says.
-fn pins_by(statement: &Statement) -> bool {
-    statement.effects.iter().any(pins) || statement.sets_unreported()
 }
 
 /// Whether a statement with this effect leaves the session pinned.

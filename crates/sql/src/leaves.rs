@@ -23,6 +23,8 @@ bitflags! {
         const EVENTS = 1 << 3;
         /// Profiles of statements, or traces of the optimizer. No reset takes them away (seen with MariaDB 10.11 and MySQL 9.7).
         const TRACES = 1 << 4;
+        /// The transaction that a procedure begins, if it does not end it. MySQL announces one that it has ended, too.
+        const TRANSACTION = 1 << 5;
         /// Whatever code of an unknown text may leave. Events are not among it: to replay them takes a right that
         /// applications do not have. Nor are traces, which code has no use for: connections would be closed in vain.
         const OF_UNKNOWN_CODE = Self::USER_LOCKS.bits() | Self::SEQUENCES.bits() | Self::UNREPORTED.bits();
@@ -108,6 +110,7 @@ fn of_words(body: &str) -> Leaves {
             // Behind an error no server tells of them, or the question for the report hides them.
             () if ["prepare", "insert_id", "default_week_format"].into_iter().any(is) => leaves |= Leaves::UNREPORTED,
             () if is("role") && before.eq_ignore_ascii_case("set") => leaves |= Leaves::UNREPORTED,
+            () if is("transaction") && before.eq_ignore_ascii_case("start") => leaves |= Leaves::TRANSACTION,
             () => {}
         }
         before = word;
@@ -183,6 +186,13 @@ mod tests {
         for body in ["SELECT 1 - 2 / 3 /* unclosed", "/* CREATE */ DROP TEMPORARY TABLE t", "SELECT role -- SET"] {
             assert_eq!(Leaves::of_body(body), Leaves::empty(), "{body}");
         }
+    }
+
+    #[test]
+    fn bodies_that_begin_a_transaction_are_found() {
+        let body = "BEGIN Start /* c */ TRANSACTION; INSERT INTO t VALUES (1); COMMIT; END";
+        assert_eq!(Leaves::of_body(body), Leaves::TRANSACTION);
+        assert_eq!(Leaves::of_body("BEGIN SET TRANSACTION READ ONLY; COMMIT; END"), Leaves::empty());
     }
 
     #[test]

@@ -45,16 +45,6 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Whether it sets variables, or character sets, behind the list of those that servers report: nothing tells of them.
-    pub fn sets_unreported(&self) -> bool {
-        let is_list = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == "session_track_system_variables");
-        let sets = |effect: &Effect| {
-            matches!(effect, Effect::Variable { .. } | Effect::Names { .. } | Effect::CharacterSet(_))
-                && !is_list(effect)
-        };
-        self.effects.iter().skip_while(|effect| !is_list(effect)).any(sets)
-    }
-
     /// Whether it is one SELECT from tables that asks nothing of its session, and changes nothing of it but the results that each
     /// statement leaves.
     #[inline]

@@ -17,7 +17,7 @@ impl Session {
             return;
         }
         if !query.catalog_was_fresh {
-            query.find_unread_code(self.belief.pins.is_empty());
+            query.find_unread_code();
         }
         if !self.belief.catalog.hidden.is_empty() {
             query.hides = [query.hides, self.belief.hidden_in(query)].into_iter().flatten().reduce(Hidden::and);
@@ -38,17 +38,20 @@ impl Session {
 
 impl Query<'_> {
     /// Takes all that a statement may run for code that nobody has read: a view, a trigger or a function was defined a moment ago.
-    /// A session that is `free` to use any server could be pinned by it, which must not be on a replica.
     #[cold]
-    fn find_unread_code(&mut self, free: bool) {
-        let uses_tables = self.statement.uses_tables || self.statement.kind == Kind::PreparedText;
-        if uses_tables {
+    fn find_unread_code(&mut self) {
+        if self.statement.uses_tables || self.statement.kind == Kind::PreparedText {
             self.hides = Some(Hidden { unread: true, ..Hidden::default() });
         }
         // The function of a prepared statement may be another one by now.
-        if self.statement.asks.contains(Asks::STORED_FUNCTIONS) || uses_tables && free {
+        if self.statement.asks.contains(Asks::STORED_FUNCTIONS) {
             self.hide_write();
         }
+    }
+
+    /// It may run code that was defined a moment ago, and pin its session by that: on a replica the next write would be refused.
+    pub(super) fn may_run_unread_code(&self) -> bool {
+        !self.catalog_was_fresh && self.hides.is_some_and(|code| code.unread)
     }
 }
 

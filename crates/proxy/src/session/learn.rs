@@ -86,8 +86,6 @@ impl Session {
         if self.belief.learn_changes(query, outcome) || query.statement.effects.iter().any(sets_tracking) {
             // The client's own tracking took the place of ours: it is set again with the next statement.
             held.lease.origin.tracks = false;
-            let is_opaque = self.belief.pins.has(Pin::Opaque) || query.statement.sets_unreported();
-            self.belief.pins.put(Pin::Opaque, is_opaque);
         }
         if query.statement.accounts {
             self.here.note_account_change(held, &query.statement, outcome.error.as_ref(), over);

@@ -35,7 +35,7 @@ impl Session {
             split: identity.split,
             autocommit,
             reads_only,
-            will_pin: query.will_pin(),
+            will_pin: query.will_pin() || query.may_run_unread_code(),
             consistency: identity.consistency,
             has_primary: self.here.cluster.primary().is_some(),
             in_system_schema,

@@ -138,7 +138,9 @@ impl<'a> Hearing<'a> {
         mariadb: bool,
     ) -> bool {
         let part = self.parts.and_then(|parts| parts.part(reply));
-        let step = part.map_or(if reply <= 1 { self.step } else { Step::default() }, |part| part.step);
+        // All replies of a CALL are its own.
+        let own = if reply <= 1 || self.step.passes() { self.step } else { Step::default() };
+        let step = part.map_or(own, |part| part.step);
         let set_before = part.and_then(|part| part.transactions);
         let transactions = || set_before.unwrap_or_else(|| Transactions::of(self.state.variable(TRANSACTION_INFO)));
         let before = self.parts.filter(|_| reply > 1).map_or(self.tracking, |parts| parts.tracking(reply - 1));
@@ -146,6 +148,7 @@ impl<'a> Hearing<'a> {
         step.announces(&transactions, before, tracking, mariadb, ok.status)
             || step.holds_on(&transactions, tracking)
             || step.passes_transaction(&transactions, tracking, (ok, opened), mariadb)
+            || step.passed_within(&transactions, ok, mariadb)
             || new_table.is_some_and(|new_table| new_table.is_announced(&transactions))
     }
 

@@ -1,9 +1,9 @@
 //! The statements of a text of several, each with the reports that a client wants to hear behind it, and announcements without reports.
 
 use facts::catalog::Catalog;
-use sql::{Effect, Kind, LockKind, Opens, Statement, TransactionStep, Value};
+use sql::{Effect, Kind, Leaves, LockKind, Opens, Statement, TransactionStep, Value};
 use wire::Status;
-use wire::reply::Ok;
+use wire::reply::{Change, Ok};
 
 use super::reports::Held;
 use super::{ClientTracking, TRANSACTION_INFO, Transactions, is_tracking_variable};
@@ -28,6 +28,8 @@ pub(super) struct Step {
     opens: Opens,
     /// It takes locks of tables.
     locks: bool,
+    /// It calls a procedure that may begin a transaction and end it.
+    passes: bool,
 }
 
 /// The news of the transaction of MySQL's CREATE TABLE … START TRANSACTION, whose state stays empty.
@@ -62,10 +64,13 @@ impl Step {
             _ => (false, false),
         };
         let (mut sets_transactions, mut sets_variables, mut locks, mut makes_temporary) = (None, false, false, false);
+        let mut passes = false;
         // Those of accounts are the server's own.
         let opens = if statement.kind == Kind::Account { Opens::Tables } else { statement.opens };
         for effect in &statement.effects {
             locks |= *effect == Effect::LockTables(LockKind::Tables);
+            passes |= statement.kind == Kind::Call
+                && matches!(effect, Effect::Leaves(left) if left.contains(Leaves::TRANSACTION));
             makes_temporary |= matches!(effect, Effect::CreateTemporaryTable(_));
             if let Effect::Variable { name, value } = effect {
                 if name == TRANSACTION_INFO {
@@ -74,7 +79,7 @@ impl Step {
                 sets_variables |= name == VARIABLES;
             }
         }
-        Step { steps, sets_transactions, sets_variables, rebuilds, makes_temporary, opens, locks }
+        Step { steps, sets_transactions, sets_variables, rebuilds, makes_temporary, opens, locks, passes }
     }
 
     /// Whether it changes or reads whole tables, behind an implicit commit.
@@ -110,6 +115,21 @@ impl Step {
         (opens || self.rebuilds && (counts || opened()) || self.makes_temporary && counts && !autocommit)
             && !(mariadb && autocommit)
             && matches!(transactions(), Transactions::State | Transactions::Characteristics)
+    }
+
+    /// Whether it calls a procedure that may begin a transaction and end it.
+    pub(super) fn passes(self) -> bool {
+        self.passes
+    }
+
+    /// Whether the transaction of a procedure has ended ahead of this OK packet of MySQL, by the GTID of its commit: the state of
+    /// transactions has changed, and is as before.
+    pub(super) fn passed_within(self, transactions: &dyn Fn() -> Transactions, ok: &Ok<'_>, mariadb: bool) -> bool {
+        let committed = |change| matches!(change, Change::Gtids(_));
+        self.passes
+            && !mariadb
+            && ok.changes().map_while(Result::ok).any(committed)
+            && transactions() != Transactions::Characteristics
     }
 
     /// Whether it gives up the session's locks of tables and takes others: the state of the transaction changes twice, and is as

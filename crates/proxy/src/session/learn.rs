@@ -331,7 +331,7 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     // MariaDB makes the variables that such an INSERT names, and tells nothing of them.
     let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
     let makes = statement.asks.contains(sql::Asks::USER_VARIABLES)
-        && !statement.access.only_reads()
+        && statement.kind == Kind::Insert
         && (outcome.rows.is_some() || statement.effects.iter().any(passes));
     !refused
         && (calls

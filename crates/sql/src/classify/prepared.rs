@@ -52,6 +52,8 @@ impl Classifier<'_> {
             Effect::Leaves(leaves) => leaves,
             Effect::TakeUserLock(_) => Leaves::USER_LOCKS,
             Effect::LockTables(_) | Effect::OpenHandler(_) | Effect::Role { .. } => Leaves::UNREPORTED,
+            // A hint of MySQL's can set it, too, which no reply tells.
+            Effect::Variable { name, .. } if name == "insert_id" => Leaves::UNREPORTED,
             // `SET @@x = …`: MySQL reports it.
             Effect::Variable { .. } if self.cursor.dialect().family == Family::MariaDb => Leaves::UNREPORTED,
             _ => Leaves::empty(),

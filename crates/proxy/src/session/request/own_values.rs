@@ -31,8 +31,13 @@ impl Session {
             query.sets_diagnostics.set(true);
             return Some(Rewritten { text, renames: false });
         }
-        if statement.kind == Kind::PreparedText && statement.parts == 1 && !kills {
-            return sql::rewrite::in_prepared_text(text, &self.belief.facts().dialect, |text| self.with_own_id(text));
+        if statement.kind == Kind::PreparedText
+            && statement.parts == 1
+            && !kills
+            && let Some(rewritten) =
+                sql::rewrite::in_prepared_text(text, &self.belief.facts().dialect, |text| self.with_own_id(text))
+        {
+            return Some(rewritten);
         }
         let asks = match statement.kind {
             _ if kills => statement.asks - Asks::CONNECTION_ID,

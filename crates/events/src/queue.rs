@@ -33,7 +33,7 @@ struct Waiting {
     items: VecDeque<Item>,
     bytes: usize,
     closed: bool,
-    /// Events were waited for in vain: until there is room again, none are.
+    /// A wait for room was in vain: there is none until the reader goes on.
     given_up: bool,
     /// The reader has something else to do.
     woken: bool,
@@ -62,11 +62,10 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Whether so many bytes have to wait for room. Not again after a wait was given up, until there was room.
+    /// Whether so many bytes have to wait for room. Not again after a wait was given up, until the reader goes on.
     pub(crate) fn is_crowded(&self, bytes: usize) -> bool {
-        let mut waiting = self.lock();
+        let waiting = self.lock();
         let fits = waiting.bytes + bytes <= self.bytes_max || waiting.bytes == 0;
-        waiting.given_up &= !fits;
         !fits && !waiting.given_up && !waiting.closed
     }
 
@@ -88,6 +87,7 @@ impl Queue {
         let item = waiting.items.pop_front()?;
         if let Item::Block(block) = &item {
             waiting.bytes -= block.bytes().len();
+            waiting.given_up = false;
         }
         Some(item)
     }
@@ -164,6 +164,7 @@ mod tests {
         assert!(queue.is_crowded(100) && !queue.is_crowded(50));
         queue.give_up();
         assert!(!queue.is_crowded(100));
+        assert!(!queue.is_crowded(50) && !queue.is_crowded(100), "a smaller block finds room, and the reader stands still");
         queue.pop(Duration::ZERO);
         assert!(!queue.is_crowded(100), "there is room");
         queue.push(&block(5));

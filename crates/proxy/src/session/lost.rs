@@ -166,6 +166,10 @@ impl Session {
             }
             return self.end_with(query.request, Refusal::lost(&lost.name, &lost.why));
         }
+        if attempts.replays > 0 && !lost.was_killed {
+            // It took the replay, and was lost all the same.
+            attempts.failed_on(lost.server);
+        }
         match Box::pin(self.replay(query.request, lost, attempts)).await {
             Ok(()) => {
                 *route = route.again(Target::Pinned, Reason::Pinned);

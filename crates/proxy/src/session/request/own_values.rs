@@ -31,14 +31,11 @@ impl Session {
             query.sets_diagnostics.set(true);
             return Some(Rewritten { text, renames: false });
         }
-        if statement.kind == Kind::PreparedText
-            && statement.parts == 1
-            && !kills
-            && let Some(rewritten) =
-                sql::rewrite::in_prepared_text(text, &self.belief.facts().dialect, |text| self.with_own_id(text))
-        {
-            return Some(rewritten);
-        }
+        let is_prepared = statement.kind == Kind::PreparedText && statement.parts == 1 && !kills;
+        let in_literal = is_prepared
+            .then(|| sql::rewrite::in_prepared_text(text, &self.belief.facts().dialect, |text| self.with_own_id(text)))
+            .flatten();
+        let text = in_literal.as_ref().map_or(text, |rewritten| &rewritten.text);
         let asks = match statement.kind {
             _ if kills => statement.asks - Asks::CONNECTION_ID,
             // A statement that is only explained gets no values, and the server's message quotes it.
@@ -50,7 +47,10 @@ impl Session {
         let asks_gtid = self.belief.asks_last_gtid(asks, text);
         // A query that goes ahead for FOUND_ROWS() changes ROW_COUNT() on a connection that is kept.
         let kept = self.here.held.is_some() && !self.belief.gives_found_rows_where_kept(query);
-        self.rewritten_where_it_runs(statement, text, asks, kept, asks_gtid).await
+        let around = self.rewritten_where_it_runs(statement, text, asks, kept, asks_gtid).await;
+        let literal_renames = in_literal.as_ref().is_some_and(|rewritten| rewritten.renames);
+        let both = around.map(|around| Rewritten { renames: around.renames || literal_renames, ..around });
+        both.or(in_literal)
     }
 
     /// A text that is prepared by another one, with the id that the client knows its connection by. The one that it has on the server

@@ -283,6 +283,8 @@ bitflags! {
         const ROW_COUNT_IN_CODE = 1 << 16;
         /// The same for FOUND_ROWS().
         const FOUND_ROWS_IN_CODE = 1 << 17;
+        /// The same for any `@name`.
+        const USER_VARIABLES_IN_CODE = 1 << 20;
         /// `/* sqluice: direct */`: lists of connections as the server has them, with its own ids.
         const DIRECT = 1 << 18;
     }
@@ -292,7 +294,11 @@ impl Asks {
     /// The same asked for by code that is not in the text, as far as that differs.
     #[must_use]
     pub fn in_code(self) -> Asks {
-        let pairs = [(Asks::ROW_COUNT, Asks::ROW_COUNT_IN_CODE), (Asks::FOUND_ROWS, Asks::FOUND_ROWS_IN_CODE)];
+        let pairs = [
+            (Asks::ROW_COUNT, Asks::ROW_COUNT_IN_CODE),
+            (Asks::FOUND_ROWS, Asks::FOUND_ROWS_IN_CODE),
+            (Asks::USER_VARIABLES, Asks::USER_VARIABLES_IN_CODE),
+        ];
         let asked = pairs.into_iter().filter(|(in_text, in_code)| self.intersects(*in_text | *in_code));
         asked.fold(Asks::empty(), |all, (_, in_code)| all | in_code)
     }

@@ -155,9 +155,9 @@ impl Session {
 }
 
 impl Belief {
-    /// Whether the statement names a user variable that only sessions before this one had, or may list them. To MySQL, one that was never set
-    /// has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL has a type of its own, which
-    /// only a reset takes away.
+    /// Whether the statement, or code that it runs, names a user variable that only sessions before this one had, or may list them. To
+    /// MySQL, one that was never set has the type of what stands around it, and to MariaDB a length that no other has; one that is NULL
+    /// has a type of its own, which only a reset takes away.
     pub(super) fn finds_variables_of_others(&self, origin: &Origin, query: &Query<'_>) -> bool {
         let statement = &query.statement;
         let gives_type = |effect: &Effect| matches!(effect, Effect::UserVariable { value: Value::Literal(text), .. } if !text.eq_ignore_ascii_case("null"));
@@ -172,6 +172,9 @@ impl Belief {
         }
         if query.may_pin() || !self.facts().autocommit {
             // Later statements may name them, and find no time for it.
+            return true;
+        }
+        if query.asks_variables_in_code() {
             return true;
         }
         let text = match &query.body {

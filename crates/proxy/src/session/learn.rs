@@ -324,6 +324,8 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
         && outcome.changes.contains(&StateChange::Some);
     let by_trigger = || query.hides.is_some_and(|hidden| hidden.sets_variables) && !statement.access.only_reads();
     let by_view = || query.hides.is_some_and(|hidden| hidden.reads_set_variables);
+    // A function makes those that it reads.
+    let by_reading = || outcome.changes.contains(&StateChange::Some) && query.asks_variables_in_code();
     // Resolving the text makes the variables that it assigns, and DEALLOCATE PREPARE leaves them.
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
@@ -340,6 +342,7 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
             || triggers
             || by_trigger()
             || by_view()
+            || by_reading()
             || resolves
             || statement.effects.iter().any(is_hidden))
 }

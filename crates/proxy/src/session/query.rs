@@ -361,6 +361,12 @@ impl<'r> Query<'r> {
         self.will_pin() || begins || makes_variables || by_code || self.statement.effects.iter().any(pins)
     }
 
+    /// Code that it runs may name user variables.
+    pub fn asks_variables_in_code(&self) -> bool {
+        self.statement.asks.contains(Asks::USER_VARIABLES_IN_CODE)
+            || self.hides.is_some_and(|hidden| hidden.may_ask().contains(Asks::USER_VARIABLES))
+    }
+
     /// The reply has no end: what follows is for client and server alone.
     pub fn streams(&self) -> bool {
         matches!(self.command, Command::BinlogDump | Command::BinlogDumpGtid)

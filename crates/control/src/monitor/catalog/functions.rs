@@ -82,8 +82,9 @@ const WRITING: [&str; 24] = [
     "next",
 ];
 
-/// All results of earlier statements that a body may ask for.
-pub(crate) const ALL_RESULTS: Asks = Asks::LAST_INSERT_ID.union(Asks::ROW_COUNT).union(Asks::FOUND_ROWS);
+/// All results of earlier statements that a body may ask for, and user variables.
+pub(crate) const ALL_RESULTS: Asks =
+    Asks::LAST_INSERT_ID.union(Asks::ROW_COUNT).union(Asks::FOUND_ROWS).union(Asks::USER_VARIABLES);
 
 /// Words of a body that asks for a result; a prepared text may ask for any.
 const ASKING: [(&str, Asks); 5] = [
@@ -150,6 +151,9 @@ impl Routines {
         }
         if body.as_deref().is_none_or(sets_user_variables) {
             self.setters.insert(key.clone());
+        }
+        if body.as_deref().is_some_and(names_user_variable) {
+            note_asks(&mut self.asks, &key, Asks::USER_VARIABLES);
         }
         self.add(&key, procedure, body.as_deref().map_or(unseen, Leaves::of_body));
         self.bodies.extend(body.map(|body| Body { key, procedure, words: words(&body) }));
@@ -268,6 +272,15 @@ fn sets_user_variables(body: &str) -> bool {
     named && [":=", "set", "into", "diagnostics"].iter().any(|word| lower.contains(word))
 }
 
+/// Whether a body holds `@x`, wherever that stands; `@@x` is a system variable.
+pub(super) fn names_user_variable(body: &str) -> bool {
+    let is_at = |byte: Option<&u8>| byte == Some(&b'@');
+    body.match_indices('@').any(|(at, _)| {
+        let (before, behind) = body.as_bytes().split_at(at);
+        !is_at(before.last()) && !is_at(behind.get(1))
+    })
+}
+
 /// A function that names a function that writes, writes. Each round marks at least one more function or is the last.
 fn spread(functions: &mut Functions, bodies: &[((String, String), HashSet<String>)]) {
     loop {
@@ -367,6 +380,22 @@ mod tests {
         let f = ("app".to_owned(), "f".to_owned());
         assert_eq!(routines.functions[&f], RoutineAccess::Writes);
         assert_eq!(routines.function_leaves[&f], Leaves::USER_LOCKS);
+    }
+
+    #[test]
+    fn functions_that_ask_for_user_variables_are_found() {
+        let rows = "SCHEMA_NAME|NAME|TYPE|ACCESS|BODY
+                    app|reads|FUNCTION|NO_SQL|RETURN COALESCE(@x, 1)
+                    app|over|FUNCTION|NO_SQL|RETURN reads() + 1
+                    app|system|FUNCTION|NO_SQL|RETURN @@sql_mode
+                    app|none|FUNCTION|NO_SQL|RETURN 1";
+        let mut routines = read_rows(&table(rows));
+        let mut asking = routines.asks.clone();
+        while routines.add_asking(&mut asking) {}
+        routines.keep_asking(asking);
+        let asks = |name: &str| routines.asks.get(&("app".to_owned(), name.to_owned())).copied().unwrap_or_default();
+        assert_eq!((asks("reads"), asks("over")), (Asks::USER_VARIABLES, Asks::USER_VARIABLES));
+        assert_eq!((asks("system"), asks("none")), (Asks::empty(), Asks::empty()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use facts::catalog::{Hidden, RoutineAccess, names, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
-use super::functions::{Routines, asks_of_body, leaves_of_named, note_asks};
+use super::functions::{Routines, asks_of_body, leaves_of_named, names_user_variable, note_asks};
 use super::settings::sets_settings;
 use crate::monitor::dialect::Dialect;
 
@@ -194,15 +194,6 @@ fn spread_flag(bodies: &[Body], hidden: &mut HiddenIn, flag: fn(&mut Hidden) -> 
             *flag(hidden.entry(key).or_default()) = true;
         }
     }
-}
-
-/// Whether a body holds `@x`, wherever that stands; `@@x` is a system variable.
-fn names_user_variable(body: &str) -> bool {
-    let is_at = |byte: Option<&u8>| byte == Some(&b'@');
-    body.match_indices('@').any(|(at, _)| {
-        let (before, behind) = body.as_bytes().split_at(at);
-        !is_at(before.last()) && !is_at(behind.get(1))
-    })
 }
 
 fn bodies(views: &ResultSet, triggers: &ResultSet) -> Vec<Body> {

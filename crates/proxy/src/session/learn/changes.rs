@@ -86,7 +86,7 @@ impl Belief {
 /// without the text. A server reports a read as a change now and then (SET STATEMENT, SHOW CREATE of another schema), but a read
 /// changes nothing unless it calls a function, itself or in a view. A change of the schema, to that of a function or a view and
 /// back, explains the report, unless a procedure or an unknown function may have done more. With `knows_code` the functions of a read
-/// are those of which it is known that they change nothing: MySQL reports a user variable that one of them was the first to ask for.
+/// are those of which it is known that they change nothing but user variables that one of them is the first to ask for.
 fn may_change_unseen(query: &Query<'_>, outcome: &Outcome, knows_code: bool) -> bool {
     let statement = &query.statement;
     let calls = statement.asks.contains(sql::Asks::STORED_FUNCTIONS);

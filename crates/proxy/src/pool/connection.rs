@@ -119,6 +119,9 @@ pub struct Origin {
     /// The flags of its replies for ANSI_QUOTES and NO_BACKSLASH_ESCAPES may be those of a routine's `sql_mode`, which servers
     /// take back without them: clients escape texts by these flags.
     pub mode_flags_unsure: bool,
+    /// MySQL 9 may warn the next write that it mixes storage engines with the one before, which changed no row of a table without
+    /// transactions, perhaps another session's (warning 6414; seen with 9.7). A COMMIT takes that away.
+    pub wrote_nothing: bool,
     /// MySQL's tracker may still have the access mode of a transaction that ended while the connection reported no characteristics.
     pub access_mode_left: bool,
     /// Statements prepared on it.

@@ -64,6 +64,7 @@ pub(super) async fn open(
         tracks: false,
         tells_characteristics: false,
         mode_flags_unsure: false,
+        wrote_nothing: false,
         access_mode_left: false,
         statements: ServerStatements::default(),
         statements_max: settings.pool.statements_max as usize,

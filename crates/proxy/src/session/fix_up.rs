@@ -43,9 +43,9 @@ impl Session {
     /// now on: should a fix-up fail, it is closed.
     pub(super) fn fix_up(&self, connection: &mut Connection, wanted: &Arc<StateMap>, out: &mut Outgoing) -> bool {
         let may_be_refused = self.bring_to(connection, wanted, out);
-        if connection.origin.mode_flags_unsure && connection.origin.last_session != self.env.handle.id {
-            connection.origin.mode_flags_unsure = false;
-            out.command(connection, Command::Query, RENEW_MODE_FLAGS, Purpose::Variables, Expect::Results);
+        let origin = &connection.origin;
+        if (origin.mode_flags_unsure || origin.wrote_nothing) && origin.last_session != self.env.handle.id {
+            take_away_marks(connection, out);
         }
         may_be_refused
     }
@@ -193,6 +193,17 @@ impl Belief {
         let holds = |part: &str| memchr::memmem::find(&text, part.as_bytes()).is_some();
         let quoted = ["@`", "@'", "@\""].into_iter().any(holds);
         names.any(|name| quoted || holds(&format!("@{name}")))
+    }
+}
+
+/// Takes away the marks that another session's statement has left on a connection without changing its state.
+#[cold]
+fn take_away_marks(connection: &mut Connection, out: &mut Outgoing) {
+    if std::mem::take(&mut connection.origin.mode_flags_unsure) {
+        out.command(connection, Command::Query, RENEW_MODE_FLAGS, Purpose::Variables, Expect::Results);
+    }
+    if std::mem::take(&mut connection.origin.wrote_nothing) {
+        out.command(connection, Command::Query, b"COMMIT", Purpose::Variables, Expect::Results);
     }
 }
 

@@ -119,6 +119,7 @@ impl Session {
         let mut for_tier = None;
         if !query.statement.access.only_reads() {
             for_tier = self.end_answers(query, reported);
+            held.lease.origin.wrote_nothing |= self.belief.may_have_written_nothing(query, outcome);
         }
         self.env.show_pins(self.belief.pins.bits());
         if !Arc::ptr_eq(&held.lease.origin.state, &self.belief.state) {
@@ -194,6 +195,14 @@ impl Session {
 }
 
 impl Belief {
+    /// Whether a statement that writes may have changed no row of a table without transactions, by which MySQL remembers it.
+    fn may_have_written_nothing(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
+        !self.is_mariadb()
+            && query.statement.access == Access::Primary(Why::Writes)
+            && outcome.affected_rows == 0
+            && !self.status.contains(Status::IN_TRANSACTION)
+    }
+
     /// Whether a statement has failed of which only the server knows what it has done: it may have begun a transaction, or changed a
     /// session that is not pinned on MySQL, which would tell that with the reply to another question. Without autocommit the next
     /// statement would begin a transaction anyhow.

@@ -341,11 +341,13 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
-    // MariaDB makes the variables that such an INSERT names, and tells nothing of them.
+    // Servers make the variables that a write names, and an error tells nothing of them. Nor does such an INSERT of MariaDB's.
+    let fails = outcome.error.is_some() && statement.access == Access::Primary(Why::Writes);
     let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
     let makes = statement.asks.contains(sql::Asks::USER_VARIABLES)
-        && statement.kind == Kind::Insert
-        && (outcome.rows.is_some() || statement.effects.iter().any(passes));
+        && (fails
+            || statement.kind == Kind::Insert
+                && (outcome.rows.is_some() || statement.effects.iter().any(passes)));
     !refused
         && (calls
             || makes

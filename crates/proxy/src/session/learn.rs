@@ -162,6 +162,9 @@ impl Session {
         // Preparing an assignment gives the variable the type of the value to come, as far as it is known; one that fails does so, too.
         if query.prepares() {
             self.belief.note_assignments(effects, outcome);
+            if names_variables_to_write(&query.statement) {
+                self.belief.pins.hidden_user_variables(true);
+            }
         }
     }
 
@@ -341,13 +344,11 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
-    // Servers make the variables that a write names, and an error tells nothing of them. Nor does such an INSERT of MariaDB's.
-    let fails = outcome.error.is_some() && statement.access == Access::Primary(Why::Writes);
+    // An error tells nothing of them. Nor does such an INSERT of MariaDB's.
     let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
-    let makes = statement.asks.contains(sql::Asks::USER_VARIABLES)
-        && (fails
-            || statement.kind == Kind::Insert
-                && (outcome.rows.is_some() || statement.effects.iter().any(passes)));
+    let is_untold = outcome.error.is_some()
+        || statement.kind == Kind::Insert && (outcome.rows.is_some() || statement.effects.iter().any(passes));
+    let makes = is_untold && names_variables_to_write(statement);
     !refused
         && (calls
             || makes
@@ -358,4 +359,9 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
             || by_reading()
             || resolves
             || statement.effects.iter().any(is_hidden))
+}
+
+/// Whether a statement names user variables and writes: servers make them where they resolve it, and so when it is prepared or fails.
+fn names_variables_to_write(statement: &sql::Statement) -> bool {
+    statement.asks.contains(sql::Asks::USER_VARIABLES) && statement.access == Access::Primary(Why::Writes)
 }

@@ -13,6 +13,7 @@ use super::belief::Belief;
 use super::query::{Body, Query};
 use super::relay::RelayError;
 use super::statements::{LongDataOf, PreparedText};
+use super::typed::asks_for_past;
 use crate::outgoing::Outgoing;
 use crate::outgoing::Purpose;
 use crate::pool::{Connection, ForTypes, StatementKey};
@@ -34,8 +35,12 @@ impl Session {
             Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
             None => connection.origin.statements.find(key).map(ForTypes::Typed),
         };
-        let given = |connection: &mut Connection, found: ForTypes, out: &mut Outgoing| match (found, &wanted) {
-            (ForTypes::Untyped(id), Some((_, Some(first)))) => {
+        let (of_client, asks_for_past) = (known.prepared.key.text.clone(), asks_for_past(&known.prepared.statement));
+        let may_give = |key: &StatementKey| !asks_for_past || key.text != of_client;
+        let given = |connection: &mut Connection, key: &StatementKey, found: ForTypes, out: &mut Outgoing| match (
+            found, &wanted,
+        ) {
+            (ForTypes::Untyped(id), Some((_, Some(first)))) if may_give(key) => {
                 first.give(connection, id, out);
                 id
             }
@@ -55,7 +60,7 @@ impl Session {
         let anew = connection.origin.state.needs_reset(&self.belief.state)
             || connection.origin.mariadb && self.belief.begins_long_data(id, query);
         if !anew && let Some(found) = find(connection, &key) {
-            return Ok(given(connection, found, out));
+            return Ok(given(connection, &key, found, out));
         }
         self.env.worker.stats.reprepares.add_one();
         let prepare_in = self.belief.state_to_prepare_in(&prepared);
@@ -73,7 +78,7 @@ impl Session {
         }
         Box::pin(self.settle_fix_ups(connection, out)).await?;
         let found = find(connection, &key);
-        Ok(found.map_or(0, |found| given(connection, found, out)))
+        Ok(found.map_or(0, |found| given(connection, &key, found, out)))
     }
 
     /// Puts the text into the key that the server gets in place of the client's, if another one goes there. Long data belongs to

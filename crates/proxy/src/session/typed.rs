@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use sql::{Access, Asks, Kind, Statement};
+use sql::{Access, Asks, Kind, Statement, Why};
 use wire::codec::Reader;
 use wire::command::Execute;
 use wire::exchange::Expect;
@@ -200,12 +200,18 @@ pub fn are_texts(execute: &Execute<'_>, types: &[u8]) -> bool {
     (0..types.len() / 2).all(is_text)
 }
 
-/// Whether a statement may be run once more without anybody seeing it.
+/// Whether a statement may be run once more without anybody seeing it. One that asks what the statement before has left
+/// ([`asks_for_past`]) would see itself, unless that is put into its text.
 pub fn may_run_again(statement: &Statement) -> bool {
     statement.kind == Kind::Select
-        && statement.access == Access::Read
+        && (statement.access == Access::Read || asks_for_past(statement))
         && statement.effects.is_empty()
         && !statement.asks.contains(Asks::STORED_FUNCTIONS)
+}
+
+/// Whether a statement reads what the one before has left on the connection: ROW_COUNT() and the like.
+pub fn asks_for_past(statement: &Statement) -> bool {
+    statement.access == Access::Primary(Why::SessionState)
 }
 
 #[cfg(test)]

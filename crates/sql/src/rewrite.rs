@@ -292,22 +292,26 @@ fn is_alias(mut cursor: Cursor<'_>) -> bool {
 fn ends_item(after: &Cursor<'_>) -> bool {
     match after.kind() {
         TokenKind::Comma | TokenKind::Semicolon | TokenKind::End | TokenKind::Close => true,
-        TokenKind::Word => after.at_any(&[
-            W::From,
-            W::Into,
-            W::Where,
-            W::Limit,
-            W::Order,
-            W::Group,
-            W::Having,
-            W::Union,
-            W::Except,
-            W::Intersect,
-            W::For,
-            W::Lock,
-            W::Procedure,
-            W::Window,
-        ]),
+        TokenKind::Word => {
+            after.at_any(&[
+                W::From,
+                W::Into,
+                W::Where,
+                W::Limit,
+                W::Order,
+                W::Group,
+                W::Having,
+                W::Union,
+                W::Except,
+                W::Intersect,
+                W::For,
+                W::Lock,
+                W::Procedure,
+                W::Window,
+                // INSERT … SELECT … ON DUPLICATE KEY UPDATE.
+                W::On,
+            ]) || after.word == W::Returning && after.dialect().family == Family::MariaDb
+        }
         _ => false,
     }
 }
@@ -417,6 +421,7 @@ impl Selects {
                     | W::SqlSmallResult
                     | W::HighPriority
                     | W::StraightJoin
+                    | W::Returning
             );
         begins && self.lists & self.bit() != 0
     }
@@ -449,7 +454,10 @@ impl Selects {
             TokenKind::Semicolon => *self = Self::default(),
             _ => match cursor.word {
                 W::Select => self.lists |= self.bit(),
-                W::From | W::Into | W::Where | W::Group | W::Order | W::Having | W::Limit => self.lists &= !self.bit(),
+                W::Returning if cursor.dialect().family == Family::MariaDb => self.lists |= self.bit(),
+                W::From | W::Into | W::Where | W::Group | W::Order | W::Having | W::Limit | W::On => {
+                    self.lists &= !self.bit();
+                }
                 _ => {}
             },
         }

@@ -66,6 +66,21 @@ fn what_the_last_statement_left_is_put_in() {
     assert_eq!(rewritten("SELECT row_count, 'FOUND_ROWS()'"), None);
 }
 
+/// Clauses of an INSERT end the list of its query, and that of MariaDB's RETURNING begins behind it.
+#[test]
+fn names_of_columns_end_where_other_clauses_begin() {
+    assert_rewritten(
+        "INSERT INTO t (a) SELECT CONNECTION_ID() ON DUPLICATE KEY UPDATE n = CONNECTION_ID()",
+        "INSERT INTO t (a) SELECT 42 AS `CONNECTION_ID()` ON DUPLICATE KEY UPDATE n = 42",
+    );
+    assert_rewritten("SELECT CONNECTION_ID() returning", "SELECT 42 returning");
+    let returned = rewrite::functions(b"INSERT INTO t SELECT ROW_COUNT() RETURNING FOUND_ROWS(), 1", &DIALECT, &KNOWN);
+    assert_eq!(
+        String::from_utf8(returned.unwrap().text).unwrap(),
+        "INSERT INTO t SELECT -00000000000000000001 AS `ROW_COUNT()` RETURNING 000000000000000000007 AS `FOUND_ROWS()`, 1"
+    );
+}
+
 /// A server announces as many digits as a literal has, unless it is cast.
 #[test]
 fn only_what_the_last_text_left_is_put_in() {

@@ -145,11 +145,15 @@ impl<'a> Classifier<'a> {
 
     /// Whether a part with the effects from here on changes how the server reads the rest of the text: where strings end.
     fn reads_on_otherwise(&self, effects: usize) -> bool {
-        let is_mode = |effect: &Effect| matches!(effect, Effect::Variable { name, .. } if name == "sql_mode");
-        self.cursor.kind() == TokenKind::Semicolon && self.effects.iter().skip(effects).any(is_mode) && {
-            let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
-            memchr::memchr2(b'"', b'\\', rest).is_some()
+        let any = |sets: fn(&Effect) -> bool| self.effects.iter().skip(effects).any(sets);
+        if self.cursor.kind() != TokenKind::Semicolon || !any(|_| true) {
+            return false;
         }
+        let rest = self.cursor.text().get(self.cursor.token.start..).unwrap_or_default();
+        // The second byte of a character in gbk and its like can be a backslash or a backtick.
+        let may_be_character = |pair: &[u8]| pair[0] >= 0x80 && matches!(pair[1], b'\\' | b'`');
+        any(may_set_mode) && memchr::memchr2(b'"', b'\\', rest).is_some()
+            || any(may_set_encoding) && rest.windows(2).any(may_be_character)
     }
 
     #[inline(always)]
@@ -357,5 +361,23 @@ fn always_uses_tables(kind: Kind) -> bool {
         Kind::Select | Kind::Explain | Kind::Do | Kind::Set => false,
         Kind::Empty | Kind::Use | Kind::Transaction | Kind::Xa | Kind::PreparedText | Kind::Kill => false,
         Kind::Diagnostics => false,
+    }
+}
+
+/// Whether an effect may change the mode of the statements behind it in the same text. That of a routine ends with it.
+fn may_set_mode(effect: &Effect) -> bool {
+    match effect {
+        Effect::Variable { name, .. } => name == "sql_mode",
+        Effect::ExecuteText { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether an effect may change the character set in which the server reads what stands behind it in the same text.
+fn may_set_encoding(effect: &Effect) -> bool {
+    match effect {
+        Effect::Variable { name, .. } => name == "character_set_client",
+        Effect::Names { .. } | Effect::CharacterSet(_) | Effect::ExecuteText { .. } | Effect::MayChangeSession => true,
+        _ => false,
     }
 }

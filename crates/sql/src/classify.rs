@@ -144,7 +144,7 @@ impl<'a> Classifier<'a> {
     }
 
     /// Whether a part with the effects from here on changes how the server reads the rest of the text: where strings end.
-    fn reads_on_otherwise(&self, effects: usize) -> bool {
+    pub(in crate::classify) fn reads_on_otherwise(&self, effects: usize) -> bool {
         let any = |sets: fn(&Effect) -> bool| self.effects.iter().skip(effects).any(sets);
         if self.cursor.kind() != TokenKind::Semicolon || !any(|_| true) {
             return false;

@@ -41,6 +41,11 @@ bitflags! {
     }
 }
 
+impl Modes {
+    /// The modes that change where strings and names end.
+    pub const OF_QUOTES: Modes = Modes::ANSI_QUOTES.union(Modes::NO_BACKSLASH_ESCAPES);
+}
+
 /// Encodings told apart by how a byte that looks like ASCII may be the tail of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {

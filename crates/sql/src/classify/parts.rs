@@ -2,7 +2,7 @@
 
 use super::Classifier;
 use crate::cursor::Cursor;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Encoding, Modes};
 use crate::functions::NoFunctions;
 use crate::lexer::TokenKind;
 use crate::statement::Kind;
@@ -20,7 +20,7 @@ const BEGINS_MAX: usize = 64;
 
 /// Shows `see` the statements that a text holds beside itself, until it says to stop: each of several, the literal text of a PREPARE or
 /// EXECUTE IMMEDIATE, what is behind SET STATEMENT … FOR and ANALYZE, and what is in a compound statement. Gives whether it was
-/// stopped.
+/// stopped. Behind a part that may change how servers read the rest, it shows what that holds by each way of reading.
 pub fn parts(text: &[u8], dialect: &Dialect, see: &mut dyn FnMut(&[u8]) -> bool) -> bool {
     inside(text, dialect, DEPTH_MAX, see)
 }
@@ -31,10 +31,24 @@ pub fn statements(text: &[u8], dialect: &Dialect, see: &mut dyn FnMut(&[u8]) -> 
 }
 
 fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
+    rest(text, dialect, depth, true, see)
+}
+
+/// All ways to read a text of which it is not known in what mode and character set the server reads it.
+fn readings(dialect: Dialect) -> impl Iterator<Item = Dialect> {
+    use Encoding::{AsciiSafe, Big5, Gb18030, Gbk, Sjis};
+    let modes = [Modes::empty(), Modes::ANSI_QUOTES, Modes::NO_BACKSLASH_ESCAPES, Modes::OF_QUOTES];
+    let modes = modes.map(|modes| dialect.modes - Modes::OF_QUOTES | modes);
+    let encodings = [AsciiSafe, Big5, Gbk, Sjis, Gb18030];
+    modes.into_iter().flat_map(move |modes| encodings.map(|encoding| Dialect { modes, encoding, ..dialect }))
+}
+
+/// The same as [`inside`] for a text, or for the rest of one, of which nobody has seen anything.
+fn rest(text: &[u8], dialect: &Dialect, depth: u8, is_whole: bool, see: See<'_>) -> bool {
     let mut classifier = Classifier::new(text, dialect, &NoFunctions);
     classifier.cursor.read();
     let mut from = 0;
-    let mut first = true;
+    let mut first = is_whole;
     loop {
         while classifier.cursor.kind() == TokenKind::Semicolon {
             from = classifier.cursor.token.end;
@@ -45,6 +59,7 @@ fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
         }
         let inner = Inner::of(&classifier);
         classifier.kind = None;
+        let effects = classifier.effects.len();
         classifier.statement();
         classifier.scan();
         let is_last = matches!(classifier.cursor.kind(), TokenKind::End | TokenKind::Bad);
@@ -57,6 +72,10 @@ fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
         }
         if classifier.cursor.kind() == TokenKind::Bad {
             return false;
+        }
+        if is_whole && depth == DEPTH_MAX && classifier.reads_on_otherwise(effects) {
+            let text = text.get(end..).unwrap_or_default();
+            return readings(*dialect).any(|dialect| rest(text, &dialect, depth, false, see));
         }
     }
 }
@@ -200,7 +219,7 @@ fn block(mut cursor: Cursor<'_>, end: usize, depth: u8, see: See<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::{Encoding, Family, Modes};
+    use crate::dialect::Family;
 
     fn all(text: &str) -> Vec<String> {
         let dialect =
@@ -249,6 +268,18 @@ mod tests {
         }
         let both = all("SELECT 1; EXECUTE IMMEDIATE 'DELETE FROM t'");
         assert_eq!(both, ["SELECT 1", "EXECUTE IMMEDIATE 'DELETE FROM t'", "DELETE FROM t"]);
+    }
+
+    #[test]
+    fn a_rest_that_servers_may_read_otherwise_is_read_in_each_way() {
+        let dialect =
+            Dialect { family: Family::MySql, version: 90_000, modes: Modes::empty(), encoding: Encoding::Utf8 };
+        let shows =
+            |text: &[u8]| parts(text, &dialect, &mut |part| part.starts_with(b"DROP") && !part.contains(&b'\\'));
+        assert!(shows(b"SET NAMES gbk; SELECT '\xbf\\'; DROP TABLE t; -- '"));
+        assert!(shows(b"EXECUTE s; SELECT '\xbf\\\\'; DROP TABLE t; -- "));
+        assert!(shows(b"SET sql_mode = ''; SELECT 1; SELECT \"\\\"; DROP TABLE t; -- \""));
+        assert!(!shows(b"SELECT 1; SELECT '\xbf\\'; DROP TABLE t; -- '"));
     }
 
     #[test]

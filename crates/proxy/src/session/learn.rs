@@ -344,9 +344,10 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));
     let resolves = outcome.error.is_none() && statement.effects.iter().any(prepares);
-    // An error tells nothing of them. Nor does such an INSERT of MariaDB's.
+    // An error tells nothing of them. Nor does such an INSERT of MariaDB's, and a report may be about another part of the text.
     let passes = |effect: &Effect| matches!(effect, Effect::WhileRunning { .. });
     let is_untold = outcome.error.is_some()
+        || statement.parts > 1
         || statement.kind == Kind::Insert && (outcome.rows.is_some() || statement.effects.iter().any(passes));
     let makes = is_untold && names_variables_to_write(statement);
     !refused
@@ -363,5 +364,5 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
 
 /// Whether a statement names user variables and writes: servers make them where they resolve it, and so when it is prepared or fails.
 fn names_variables_to_write(statement: &sql::Statement) -> bool {
-    statement.asks.contains(sql::Asks::USER_VARIABLES) && statement.access == Access::Primary(Why::Writes)
+    statement.asks.contains(sql::Asks::USER_VARIABLES) && !statement.access.only_reads()
 }

@@ -21,9 +21,20 @@ impl Classifier<'_> {
         }
         if self.cursor.at(W::Event) {
             // Its schedule is computed now.
-            self.skip_to(&[W::Do]);
+            self.schedule();
         }
         self.body();
+    }
+
+    /// The name and the schedule of an event, up to DO. The words ahead of an expression are no functions.
+    fn schedule(&mut self) {
+        const AHEAD: [&[u8]; 4] = [b"AT", b"EVERY", b"STARTS", b"ENDS"];
+        while !self.cursor.at_end() && !self.cursor.at(W::Do) {
+            match AHEAD.iter().any(|word| self.cursor.bytes().eq_ignore_ascii_case(word)) {
+                true => self.cursor.bump(),
+                false => self.scan_token(),
+            }
+        }
     }
 
     /// BEGIN NOT ATOMIC … END, IF, LOOP and the like outside a routine.

@@ -226,6 +226,16 @@ impl Catalog {
         named.map(|(_, hidden)| *hidden).reduce(Hidden::and)
     }
 
+    /// Whether a text, such as a definition, may name a function, a table or a view that does more than it tells: in any schema.
+    pub fn names_code_that_stays(&self, text: &[u8]) -> bool {
+        let Ok(text) = std::str::from_utf8(text) else { return true };
+        let words = words(text);
+        let writing = self.functions.iter().filter(|(_, access)| **access == RoutineAccess::Writes).map(|(key, _)| key);
+        let leaving = self.procedure_leaves.iter().filter(|(_, leaves)| !leaves.is_empty()).map(|(key, _)| key);
+        let mut all = writing.chain(leaving).chain(self.hidden.keys());
+        all.any(|(_, name)| has_name(&words, name))
+    }
+
     /// The effects that a table or view hides.
     pub fn hidden(&self, schema: &str, name: &str) -> Option<Hidden> {
         self.hidden.get(&(schema.to_lowercase(), name.to_lowercase())).copied()

@@ -6,6 +6,7 @@
 //! Facts that a text does not show are not known here: a SELECT from a view whose definition calls a writing function, and
 //! the actions of a stored function beyond the access that [`Functions`] reports.
 
+mod calls;
 mod classify;
 pub mod connections;
 mod cursor;
@@ -35,6 +36,7 @@ mod volatile;
 mod walk;
 mod words;
 
+pub use calls::may_call_stored;
 pub use classify::{classify, parts, statements};
 pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, resignals, shown_messages};
 pub use dialect::{Dialect, Encoding, Family, Modes, encoding_of_charset, modes_from_sql_mode};

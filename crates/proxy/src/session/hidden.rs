@@ -85,7 +85,9 @@ impl Belief {
             {
                 None
             }
-            Err(_) if query.statement.kind == Show && !may_hold_query(query.request.payload()) => None,
+            Err(_) if query.statement.kind == Show && !query.text().is_some_and(|text| may_hold_query(text.bytes)) => {
+                None
+            }
             // PREPARE, EXECUTE IMMEDIATE, compound statements: any word may be a name.
             Err(_) => self.catalog.hidden_in(query.text()?.bytes, self.schema_of(query)),
         }

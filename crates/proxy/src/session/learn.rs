@@ -158,6 +158,10 @@ impl Session {
             if may_hide_variables(query, outcome) {
                 self.belief.pins.hidden_user_variables(true);
             }
+            if query.statement.parts > 1 && defines_what_stays(query, &self.belief.catalog) {
+                // A later part may have run it.
+                self.belief.pins.note(&Effect::Leaves(sql::Leaves::OF_UNKNOWN_CODE), None, true);
+            }
         }
         // Preparing an assignment gives the variable the type of the value to come, as far as it is known; one that fails does so, too.
         if query.prepares() {

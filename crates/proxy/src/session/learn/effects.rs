@@ -9,7 +9,7 @@ use wire::errno::{ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST};
 use crate::error::Refusal;
 use crate::session::belief::Belief;
 use crate::session::diagnostics::variables::moves_to;
-use crate::session::query::Query;
+use crate::session::query::{Query, QueryText};
 use crate::session::relay::{Outcome, StateChange};
 use crate::session::{Doubt, Held, Session, tracking};
 use route::Pin;
@@ -238,15 +238,22 @@ fn pins_from_now_on(effect: &Effect) -> bool {
     )
 }
 
-/// Whether a statement defines code that may leave state on its connection which no reply reports. A trigger shows in no statement
-/// that fires it, a package's variables not in the code that calls its routines.
+/// Whether a statement defines code that may leave state on its connection which no reply reports, itself or by the code that it
+/// names. A trigger shows in no statement that fires it, a package's variables not in the code that calls its routines.
 #[inline]
 pub(in crate::session) fn defines_what_stays(query: &Query<'_>, catalog: &Catalog) -> bool {
-    let leaves = |text: &[u8]| !sql::Leaves::of_body(&String::from_utf8_lossy(text)).is_empty();
-    let has_packages = |text: &[u8]| {
-        !catalog.packages.is_empty() || memchr::memmem::find(&text.to_ascii_lowercase(), b"package").is_some()
-    };
-    defines_code(query) && query.text().is_some_and(|text| leaves(text.bytes) || has_packages(text.bytes))
+    defines_code(query) && leaves_what_stays(query, catalog)
+}
+
+#[cold]
+fn leaves_what_stays(query: &Query<'_>, catalog: &Catalog) -> bool {
+    let Some(QueryText { bytes, dialect }) = query.text() else { return false };
+    let leaves = || !sql::Leaves::of_body(&String::from_utf8_lossy(bytes)).is_empty();
+    let has_packages =
+        || !catalog.packages.is_empty() || memchr::memmem::find(&bytes.to_ascii_lowercase(), b"package").is_some();
+    // Code that was defined just before is not known.
+    let calls_unread = || !query.catalog_was_fresh && sql::may_call_stored(bytes, &dialect);
+    leaves() || has_packages() || catalog.names_code_that_stays(bytes) || calls_unread()
 }
 
 /// Whether the catalog is to be read again behind a statement: it may define routines, views or triggers, or alter a schema.
@@ -279,7 +286,8 @@ fn with_definition(query: &Query<'_>, ask: impl FnOnce(&[u8]) -> bool) -> bool {
 }
 
 fn has_code(text: &[u8]) -> bool {
-    const CODE: [&[u8]; 6] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence"];
+    // A table takes its triggers along when it is renamed.
+    const CODE: [&[u8]; 7] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence", b"rename"];
     CODE.iter().any(|word| has(text, word))
 }
 

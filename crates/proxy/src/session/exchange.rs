@@ -10,12 +10,14 @@ use wire::command::Command;
 use super::belief::Belief;
 use super::cache::Fill;
 use super::checksum::Checksum;
-use super::processes::{Renumber, Shown};
+use super::client::Request;
+use super::processes::{OwnVariables, Renumber, Shown};
 use super::query::Query;
 use super::relay::{Copied, Outcome, Relay, RelayError, RowChange, Taps};
-use super::tracking::{Hearing, Parts, TRANSACTION_INFO};
+use super::tracking::{Hearing, Parts, TRANSACTION_INFO, Transactions};
 use super::{Held, Session};
 use crate::sessions::Activity;
+use route::state::PACKET_MAX;
 use route::{Route, Target};
 
 /// Of a longer reply it is plain that an aggregate function has made its row of something.
@@ -118,9 +120,9 @@ impl Session {
             if executes {
                 return None;
             }
-            let packet_max = self.belief.packet_limit_to_list(query.request);
-            let renumber = Renumber::of_variables(held.lease.origin.thread_id, self.own_id(), packet_max);
-            return Some(RowChange::Processes(Box::new(renumber)));
+            let ids = (held.lease.origin.thread_id, self.own_id());
+            let own = OwnVariables { ids, values: self.belief.variables_to_list(query.request) };
+            return Some(RowChange::Processes(Box::new(Renumber::of_variables(own))));
         }
         let shown = Shown::on(&self.env.worker.shared, &self.here.cluster.shared, held.lease.server());
         let renumber = Renumber::of(shown, self.who.identity.user.clone());
@@ -129,6 +131,18 @@ impl Session {
 }
 
 impl Belief {
+    /// The values of the session's own variables that its connection has otherwise, for SHOW VARIABLES.
+    fn variables_to_list(&self, request: &Request) -> Vec<(&'static str, String)> {
+        if memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some() {
+            return Vec::new();
+        }
+        let mut values = self.tracking.as_listed(self.is_mariadb());
+        values.extend(self.packet_limit_to_list().map(|bytes| (PACKET_MAX, bytes.to_string())));
+        let transactions = Transactions::of(self.state.variable_or_global(TRANSACTION_INFO, &self.catalog));
+        values.push((TRANSACTION_INFO, transactions.as_listed().to_owned()));
+        values
+    }
+
     /// The client hears of transactions what it has asked for, whatever its connection tells.
     fn hide_characteristics(&mut self, held: &Held) {
         let own = self.state.variable_or_global(TRANSACTION_INFO, &self.catalog);

@@ -82,10 +82,8 @@ impl Belief {
     }
 
     /// The session's value, for SHOW VARIABLES.
-    pub(super) fn packet_limit_to_list(&self, request: &Request) -> Option<u64> {
-        let is_global = memchr::memmem::find(&request.payload().to_ascii_lowercase(), b"global").is_some();
-        let bytes = self.packet_limit.shown_bytes.get();
-        (bytes != 0 && !is_global).then_some(bytes)
+    pub(super) fn packet_limit_to_list(&self) -> Option<u64> {
+        Some(self.packet_limit.shown_bytes.get()).filter(|bytes| *bytes != 0)
     }
 }
 

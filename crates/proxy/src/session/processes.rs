@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use facts::view::ServerId;
 pub use idle_row::IdleRow;
-pub use renumber::Renumber;
+pub use renumber::{OwnVariables, Renumber};
 
 use crate::sessions::SessionHandle;
 use crate::shared::{ClusterShared, Shared};

@@ -45,7 +45,7 @@ pub struct ClientTracking {
 
 /// `session_track_transaction_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transactions {
+pub enum Transactions {
     Off,
     /// MySQL's OFF: it tells of BEGIN and the end of such a transaction all the same (seen with 9.7).
     Explicit,
@@ -55,11 +55,20 @@ enum Transactions {
 
 impl Transactions {
     /// A client's own setting.
-    fn of(value: Option<&str>) -> Transactions {
+    pub fn of(value: Option<&str>) -> Transactions {
         match value.unwrap_or_default().trim_matches('\'').to_ascii_uppercase().as_str() {
             "1" | "STATE" => Transactions::State,
             "2" | "CHARACTERISTICS" => Transactions::Characteristics,
             _ => Transactions::Off,
+        }
+    }
+
+    /// As SHOW VARIABLES has it.
+    pub fn as_listed(self) -> &'static str {
+        match self {
+            Transactions::Off | Transactions::Explicit => "OFF",
+            Transactions::State => "STATE",
+            Transactions::Characteristics => "CHARACTERISTICS",
         }
     }
 }
@@ -178,6 +187,22 @@ impl ClientTracking {
     /// The list of variables that the client wants to hear of, as the server shows it: MariaDB sorts it, and names each once.
     pub fn variables_as_shown(&self, mariadb: bool) -> Cow<'_, str> {
         self.variables.as_shown(mariadb)
+    }
+
+    /// The client's settings, as SHOW VARIABLES has them.
+    pub fn as_listed(&self, mariadb: bool) -> Vec<(&'static str, String)> {
+        let on = |is_on: bool| if is_on { "ON" } else { "OFF" };
+        let gtids = match self.gtids {
+            Gtids::Off => "OFF",
+            Gtids::Own => "OWN_GTID",
+            Gtids::All => "ALL_GTIDS",
+        };
+        vec![
+            ("session_track_system_variables", self.variables_as_shown(mariadb).into_owned()),
+            ("session_track_schema", on(self.schema).to_owned()),
+            ("session_track_state_change", on(self.state).to_owned()),
+            ("session_track_gtids", gtids.to_owned()),
+        ]
     }
 
     /// The reports that the servers' global variables set.

@@ -35,10 +35,17 @@ pub struct Renumber {
     held: Vec<u8>,
     /// Sequence number of the last packet.
     sequence: u8,
-    /// It is a list of variables: the server's id of the connection, and the client's.
-    own: Option<(u64, u64)>,
-    /// Of variables: what the client knows as `max_allowed_packet`, if not what the server says.
-    packet_max: Option<u64>,
+    /// It is a list of variables.
+    own: Option<OwnVariables>,
+}
+
+/// Variables of a session whose values on its connection are others.
+#[derive(Clone, Debug, Default)]
+pub struct OwnVariables {
+    /// The server's id of the connection, and the client's.
+    pub ids: (u64, u64),
+    /// The values of others, by lower-case name.
+    pub values: Vec<(&'static str, String)>,
 }
 
 impl Renumber {
@@ -54,7 +61,6 @@ impl Renumber {
             held: Vec::new(),
             sequence: 0,
             own: None,
-            packet_max: None,
         }
     }
 
@@ -63,9 +69,9 @@ impl Renumber {
         Renumber { is_binary: true, ..self }
     }
 
-    /// For SHOW VARIABLES on the connection of this id, by a client that knows another.
-    pub fn of_variables(thread_id: u64, id: u64, packet_max: Option<u64>) -> Renumber {
-        Renumber { own: Some((thread_id, id)), packet_max, ..Renumber::of(Shown::default(), Arc::default()) }
+    /// For SHOW VARIABLES by a client that knows these.
+    pub fn of_variables(own: OwnVariables) -> Renumber {
+        Renumber { own: Some(own), ..Renumber::of(Shown::default(), Arc::default()) }
     }
 
     /// Takes columns and rows, perhaps cut; gives false when there are too many, and all of them back by
@@ -146,24 +152,24 @@ impl Renumber {
     }
 
     fn changed(&self, payload: &[u8], sees_others: &mut bool) -> Result<Row, Malformed> {
-        let Some((thread_id, id)) = self.own else {
+        let Some(OwnVariables { ids: (thread_id, id), values }) = &self.own else {
             return if self.is_binary { self.binary_row(payload, sees_others) } else { self.row(payload, sees_others) };
         };
         let mut reader = Reader::new(payload);
         let name = reader.text_value("variable")?;
         let is_named = |wanted: &str| name.is_some_and(|name| name.eq_ignore_ascii_case(wanted.as_bytes()));
-        let shown = match self.packet_max {
-            Some(own) if is_named("max_allowed_packet") => own,
-            _ if is_named("pseudo_thread_id")
+        let own = match values.iter().find(|(known, _)| is_named(known)) {
+            Some((_, own)) => own.clone(),
+            None if is_named("pseudo_thread_id")
                 && reader.text_value("value")? == Some(thread_id.to_string().as_bytes()) =>
             {
-                id
+                id.to_string()
             }
-            _ => return Ok(Row::Same),
+            None => return Ok(Row::Same),
         };
         let mut row = Vec::with_capacity(payload.len() + 8);
         row.put_lenenc_bytes(name.unwrap_or_default());
-        row.put_lenenc_bytes(shown.to_string().as_bytes());
+        row.put_lenenc_bytes(own.as_bytes());
         Ok(Row::Changed(row))
     }
 
@@ -349,7 +355,8 @@ mod tests {
         assert!(status.take(&packets(&rows)));
         let reported = format!("\x06InnoDB\x00\x2bMySQL thread id {}, OS thread id 77", busy.id);
         assert_eq!(status.give(true), packets(&[rows[0], rows[1], rows[2], rows[3], reported.as_bytes()]));
-        let mut variables = Renumber::of_variables(7, 1_073_741_830, Some(4096));
+        let own = OwnVariables { ids: (7, 1_073_741_830), values: vec![("max_allowed_packet", "4096".into())] };
+        let mut variables = Renumber::of_variables(own);
         let limit = b"\x12max_allowed_packet\x0816777216";
         let rows = [&b"\x02"[..], b"a", b"b", b"\x10pseudo_thread_id\x017", b"\x04port\x017", limit];
         assert!(variables.take(&packets(&rows)));

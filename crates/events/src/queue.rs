@@ -164,7 +164,10 @@ mod tests {
         assert!(queue.is_crowded(100) && !queue.is_crowded(50));
         queue.give_up();
         assert!(!queue.is_crowded(100));
-        assert!(!queue.is_crowded(50) && !queue.is_crowded(100), "a smaller block finds room, and the reader stands still");
+        assert!(
+            !queue.is_crowded(50) && !queue.is_crowded(100),
+            "a smaller block finds room, and the reader stands still"
+        );
         queue.pop(Duration::ZERO);
         assert!(!queue.is_crowded(100), "there is room");
         queue.push(&block(5));

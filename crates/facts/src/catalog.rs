@@ -110,6 +110,8 @@ pub struct Catalog {
     pub collations: HashMap<u16, Collation>,
     /// Stored functions by (schema, name), both in lower case.
     pub functions: HashMap<(String, String), RoutineAccess>,
+    /// The names of stored functions, of any schema, that are words of the servers' own, in lower case.
+    pub own_words: HashSet<String>,
     /// State that stored functions may leave on the connection that calls them, where that is any; named as those.
     pub function_leaves: HashMap<(String, String), Leaves>,
     /// The same of all procedures.
@@ -283,20 +285,13 @@ impl Catalog {
 
     /// The data access of a stored function; an unqualified name is looked up in every schema and must agree.
     pub fn function(&self, schema: Option<&str>, name: &str) -> Option<RoutineAccess> {
-        let name = name.to_lowercase();
-        if let Some(schema) = schema {
-            return self.functions.get(&(schema.to_lowercase(), name)).copied();
+        if let Some(schema) = schema
+            && let Some(access) = self.functions.get(&(schema.to_lowercase(), name.to_lowercase()))
+        {
+            return Some(*access);
         }
-        let mut found = None;
-        for ((_, candidate), access) in &self.functions {
-            if *candidate == name {
-                match (found, access) {
-                    (_, RoutineAccess::Writes) => return Some(RoutineAccess::Writes),
-                    _ => found = Some(RoutineAccess::Reads),
-                }
-            }
-        }
-        found
+        let all = named(&self.functions, schema, name).copied();
+        all.reduce(|one, other| if one == RoutineAccess::Writes { one } else { other })
     }
 }
 
@@ -310,8 +305,20 @@ pub fn names(words: &HashSet<String>, schema: &str, (of, name): &(String, String
     has_name(words, name) && (of == schema || has_name(words, of))
 }
 
+/// Whether a server may take two names of routines, in lower case, for one: accents count for nothing in them (`utf8mb3_general_ci` of
+/// MariaDB's mysql.proc and MySQL's dictionary). Any letter beyond ASCII may be any other here.
+pub fn is_same_name(one: &str, other: &str) -> bool {
+    let may_be = |(one, other): (char, char)| one == other || !(one.is_ascii() && other.is_ascii());
+    one == other
+        || !(one.is_ascii() && other.is_ascii())
+            && one.chars().count() == other.chars().count()
+            && one.chars().zip(other.chars()).all(may_be)
+}
+
 fn has_name(words: &HashSet<String>, name: &str) -> bool {
+    let beyond_ascii = || words.iter().any(|word| !(word.is_ascii() && name.is_ascii()) && is_same_name(word, name));
     words.contains(name)
+        || beyond_ascii()
         || name.contains(is_no_word) && name.split(is_no_word).all(|word| word.is_empty() || words.contains(word))
 }
 
@@ -326,8 +333,9 @@ fn named<'a, T>(
     name: &str,
 ) -> impl Iterator<Item = &'a T> {
     let (schema, name) = (schema.map(str::to_lowercase), name.to_lowercase());
-    let is =
-        move |(at, called): &(String, String)| *called == name && schema.as_ref().is_none_or(|schema| at == schema);
+    let is = move |(at, called): &(String, String)| {
+        is_same_name(called, &name) && schema.as_ref().is_none_or(|schema| at == schema)
+    };
     known.iter().filter(move |(key, _)| is(key)).map(|(_, fact)| fact)
 }
 

@@ -26,6 +26,11 @@ fn is_own_word(token: crate::lexer::Token, text: &[u8], dialect: &Dialect) -> bo
     entry.flags.intersects(own) && entry.is_built_in(dialect)
 }
 
+/// Whether servers have this as a built-in function or a word of the language.
+pub fn is_server_word(name: &str) -> bool {
+    !find_quoted(name.as_bytes()).text.is_empty()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

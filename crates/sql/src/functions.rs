@@ -19,6 +19,11 @@ pub trait Functions {
     /// The data access of `schema.name`; `schema` is `None` when the call was not qualified.
     fn access(&self, schema: Option<&str>, name: &str) -> FunctionAccess;
 
+    /// Whether a stored function bears this name of a built-in one, or of a word of the language: a call in quotes may mean either.
+    fn bears_own_word(&self, _name: &str) -> bool {
+        false
+    }
+
     /// The state that the stored function may leave on the connection that calls it.
     fn leaves(&self, _schema: Option<&str>, _name: &str) -> Leaves {
         Leaves::empty()

@@ -36,7 +36,7 @@ mod volatile;
 mod walk;
 mod words;
 
-pub use calls::may_call_stored;
+pub use calls::{is_server_word, may_call_stored};
 pub use classify::{classify, parts, statements};
 pub use diagnostics::{AskedDiagnostics, DiagnosticsItem, ShownMessages, asked_diagnostics, resignals, shown_messages};
 pub use dialect::{Dialect, Encoding, Family, Modes, encoding_of_charset, modes_from_sql_mode};

@@ -39,6 +39,7 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
     let catalog = Catalog {
         number: 0,
         collations,
+        own_words: own_words(&routines.functions),
         functions: routines.functions,
         function_leaves: routines.function_leaves,
         procedure_leaves: routines.procedure_leaves,
@@ -53,6 +54,11 @@ pub(crate) async fn load(client: &mut Client, dialect: Dialect) -> Result<Loaded
         recollated: BTreeMap::default(),
     };
     Ok(Loaded { catalog, incomplete, of_primary: false, session_variables })
+}
+
+/// The names of functions that are words of the servers' own.
+fn own_words(functions: &functions::Functions) -> HashSet<String> {
+    functions.keys().filter(|(_, name)| sql::is_server_word(name)).map(|(_, name)| name.clone()).collect()
 }
 
 /// Reads a server's global variables.

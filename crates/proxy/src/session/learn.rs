@@ -342,8 +342,10 @@ fn may_hide_variables(query: &Query<'_>, outcome: &Outcome) -> bool {
     let by_view = || query.hides.is_some_and(|hidden| hidden.reads_set_variables);
     // A function makes those that it reads, itself and as its arguments.
     let is_argument = || statement.asks.contains(sql::Asks::STORED_FUNCTIONS | sql::Asks::USER_VARIABLES);
-    let by_reading =
-        || outcome.changes.contains(&StateChange::Some) && (is_argument() || query.asks_variables_in_code());
+    let by_reading = || {
+        outcome.changes.contains(&StateChange::Some)
+            && (is_argument() || query.asks_variables_in_code() || query.may_read_sys())
+    };
     // Resolving the text makes the variables that it assigns, and DEALLOCATE PREPARE leaves them.
     let names_variables = |text: &Option<String>| text.as_ref().is_none_or(|text| text.contains('@'));
     let prepares = |effect: &Effect| matches!(effect, Effect::PrepareText { text, .. } if names_variables(text));

@@ -361,6 +361,12 @@ impl<'r> Query<'r> {
         self.will_pin() || begins || makes_variables || by_code || self.statement.effects.iter().any(pins)
     }
 
+    /// It may read views of the schema `sys`, whose functions keep their settings in user variables (`@sys.…`).
+    pub fn may_read_sys(&self) -> bool {
+        let names_sys = |text: &[u8]| text.windows(3).any(|word| word.eq_ignore_ascii_case(b"sys"));
+        self.statement.uses_tables && self.text().is_some_and(|text| names_sys(text.bytes))
+    }
+
     /// Code that it runs may name user variables.
     pub fn asks_variables_in_code(&self) -> bool {
         self.statement.asks.contains(Asks::USER_VARIABLES_IN_CODE)

@@ -332,6 +332,10 @@ impl Functions for KnownFunctions<'_> {
         }
     }
 
+    fn bears_own_word(&self, name: &str) -> bool {
+        !self.0.own_words.is_empty() && self.0.own_words.contains(name)
+    }
+
     fn leaves(&self, schema: Option<&str>, name: &str) -> Leaves {
         self.0.function_leaves(schema, name)
     }

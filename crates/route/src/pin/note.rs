@@ -130,9 +130,9 @@ fn handler(name: &str) -> String {
 }
 
 fn qualify(name: &str, schema: Option<&str>) -> String {
-    let name = name.replace('`', "").to_lowercase();
+    let name = name.replace('`', "");
     match schema {
-        Some(schema) if !name.contains('.') => format!("{}.{name}", schema.to_lowercase()),
+        Some(schema) if !name.contains('.') => format!("{schema}.{name}"),
         _ => name,
     }
 }

@@ -24,6 +24,9 @@ impl Classifier<'_> {
             if quoted { find_quoted(text::identifier(name.token, self.cursor.text()).as_bytes()) } else { name.entry };
         self.counting.function(&self.cursor.text()[name.token.start..name.token.end]);
         let entry = if entry.is_built_in(self.cursor.dialect()) { entry } else { &Entry::NONE };
+        if !entry.text.is_empty() && self.functions.bears_own_word(entry.text) {
+            self.stored_function(None, name.token);
+        }
         if entry.flags.contains(Flags::FUNCTION) && self.special_function(entry.word) {
             return;
         }

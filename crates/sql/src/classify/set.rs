@@ -175,9 +175,14 @@ impl Classifier<'_> {
         if scope.is_global() || name.contains('.') {
             self.primary(Why::Administration);
             self.effect(Effect::GlobalVariable { name });
-        } else {
+        } else if name.is_ascii() {
             self.primary(Why::SessionChange);
             self.effect(Effect::Variable { name, value });
+        } else {
+            // Accents count for nothing in names of variables (`utf8mb3_general_ci`; seen with MySQL 9.7): it may be any.
+            self.primary(Why::SessionChange);
+            self.may_change_session();
+            self.leaves(Leaves::OF_UNKNOWN_CODE);
         }
     }
 

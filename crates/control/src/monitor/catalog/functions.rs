@@ -182,6 +182,18 @@ impl Routines {
         any
     }
 
+    /// A routine that names one of these tables may set user variables by their triggers. Gives whether that is news of any.
+    pub(crate) fn set_by_tables(&mut self, tables: &[(String, String)]) -> bool {
+        let named = |body: &&Body| {
+            !self.setters.contains(&body.key) && tables.iter().any(|table| names(&body.words, &body.key.0, table))
+        };
+        let news: Vec<_> = self.bodies.iter().filter(named).map(|body| body.key.clone()).collect();
+        let any = !news.is_empty();
+        self.setters.extend(news);
+        while self.spread_setters() {}
+        any
+    }
+
     /// Whether a body in this schema with these words may name a routine that may set user variables.
     pub(crate) fn may_set(&self, schema: &str, words: &HashSet<String>) -> bool {
         self.setters.iter().any(|key| names(words, schema, key))
@@ -286,14 +298,17 @@ fn spread(functions: &mut Functions, bodies: &[((String, String), HashSet<String
     loop {
         let writers = || functions.iter().filter(|(_, access)| **access == RoutineAccess::Writes).map(|(key, _)| key);
         let names_of_writers: HashSet<&str> = writers().map(|(_, name)| name.as_str()).collect();
-        // Names that are no plain words.
-        let others: Vec<_> = writers().filter(|(_, name)| !words(name).contains(name)).collect();
+        // Names that are no plain words, and all where words may mean names that are spelt otherwise.
+        let is_other = |name: &String| !name.is_ascii() || !words(name).contains(name);
+        let others: Vec<_> = writers().filter(|(_, name)| is_other(name)).collect();
+        let is_plain = |words: &HashSet<String>| words.iter().all(|word| word.is_ascii());
         let new: Vec<(String, String)> = bodies
             .iter()
             .filter(|(key, words)| {
                 functions.get(key) == Some(&RoutineAccess::Reads)
                     && (words.iter().any(|word| names_of_writers.contains(word.as_str()))
-                        || others.iter().any(|writer| names(words, &key.0, writer)))
+                        || others.iter().any(|writer| names(words, &key.0, writer))
+                        || !is_plain(words) && writers().any(|writer| names(words, &key.0, writer)))
             })
             .map(|(key, _)| key.clone())
             .collect();

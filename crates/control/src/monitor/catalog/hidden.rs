@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use facts::catalog::{Hidden, RoutineAccess, names, words};
+use facts::catalog::{Hidden, RoutineAccess, is_same_name, names, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
@@ -74,6 +74,7 @@ pub(crate) async fn load(
     let bodies = bodies(&views, &triggers);
     spread(&bodies, routines, &mut hidden);
     note_setting(&triggers, &bodies, routines, &mut hidden);
+    note_setting_by_reading(&views, &triggers, &bodies, routines, &mut hidden);
     note_asking(&bodies, routines, &mut hidden);
     Ok(hidden)
 }
@@ -122,13 +123,14 @@ fn of_view(body: &str, routines: &Routines, complete: bool) -> Hidden {
         hidden = Hidden { writes: true, calls: true, leaves: Leaves::OF_UNKNOWN_CODE, ..hidden };
     }
     for called in calls(body) {
-        let known = |((_, name), access): (&(String, String), &RoutineAccess)| (*name == called).then_some(*access);
+        let known =
+            |((_, name), access): (&(String, String), &RoutineAccess)| is_same_name(name, &called).then_some(*access);
         let mut access = routines.functions.iter().filter_map(known).peekable();
         let is_known = access.peek().is_some();
         hidden.writes |= !is_known && !complete;
         hidden.calls |= is_known;
         hidden.writes |= access.any(|access| access == RoutineAccess::Writes);
-        let leaving = routines.function_leaves.iter().filter(|((_, name), _)| *name == called);
+        let leaving = routines.function_leaves.iter().filter(|((_, name), _)| is_same_name(name, &called));
         hidden.leaves = leaving.fold(hidden.leaves, |all, (_, leaves)| all | *leaves);
     }
     hidden
@@ -177,6 +179,30 @@ fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidd
     }
     spread_flag(bodies, hidden, |hidden| &mut hidden.sets_variables);
     spread_flag(bodies, hidden, |hidden| &mut hidden.sets_settings);
+}
+
+/// Functions write tables whose triggers set user variables: these may set them, and so may views and triggers that call them.
+fn note_setting_by_reading(
+    views: &ResultSet,
+    triggers: &ResultSet,
+    bodies: &[Body],
+    routines: &mut Routines,
+    hidden: &mut HiddenIn,
+) {
+    let setting = |hidden: &HiddenIn| -> Vec<_> {
+        hidden.iter().filter(|(_, hidden)| hidden.sets_variables).map(|(key, _)| key.clone()).collect()
+    };
+    while routines.set_by_tables(&setting(hidden)) {
+        note_setting(triggers, bodies, routines, hidden);
+        for row in 0..views.rows.len() {
+            let (key, words) = (name(views, row), words(&views.text(row, "BODY").unwrap_or_default()));
+            if let Some(view) = hidden.get_mut(&key) {
+                view.reads_set_variables |= view.calls && routines.may_set(&key.0, &words);
+            }
+        }
+        let views_alone = &bodies[..views.rows.len()];
+        spread_flag(views_alone, hidden, |hidden| &mut hidden.reads_set_variables);
+    }
 }
 
 /// A table has this if its triggers name one that has it, and so has a view that names it.

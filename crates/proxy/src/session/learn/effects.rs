@@ -253,7 +253,9 @@ fn leaves_what_stays(query: &Query<'_>, catalog: &Catalog) -> bool {
         || !catalog.packages.is_empty() || memchr::memmem::find(&bytes.to_ascii_lowercase(), b"package").is_some();
     // Code that was defined just before is not known.
     let calls_unread = || !query.catalog_was_fresh && sql::may_call_stored(bytes, &dialect);
-    leaves() || has_packages() || catalog.names_code_that_stays(bytes) || calls_unread()
+    // `@x`, or the account of a DEFINER.
+    let names_variables = || memchr::memchr(b'@', bytes).is_some();
+    leaves() || names_variables() || has_packages() || catalog.names_code_that_stays(bytes) || calls_unread()
 }
 
 /// Whether the catalog is to be read again behind a statement: it may define routines, views or triggers, or alter a schema.
@@ -277,7 +279,9 @@ pub(in crate::session) fn alters_schema(query: &Query<'_>) -> bool {
 #[inline]
 fn may_define(query: &Query<'_>) -> bool {
     let statement = &*query.statement;
-    statement.kind == Kind::Definition || statement.parts > 1 && !statement.access.only_reads()
+    // EXECUTE IMMEDIATE, too.
+    matches!(statement.kind, Kind::Definition | Kind::PreparedText)
+        || statement.parts > 1 && !statement.access.only_reads()
 }
 
 /// Asks of the text in lower case; one that is not known may define anything.

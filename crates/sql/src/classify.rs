@@ -21,7 +21,7 @@ mod show;
 mod transaction;
 
 use crate::cursor::Cursor;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Modes};
 use crate::effect::{Effect, Value};
 use crate::functions::Functions;
 use crate::hint::{Hint, asks_for_servers_ids};
@@ -105,6 +105,13 @@ impl<'a> Classifier<'a> {
 
     fn run(&mut self) {
         self.cursor.read();
+        if self.cursor.dialect().modes.contains(Modes::MSSQL) && memchr::memchr(b'[', self.cursor.text()).is_some() {
+            // What stands in brackets is a name, which may hold quotes.
+            self.parts = 1;
+            self.bad();
+            self.leaves(Leaves::OF_UNKNOWN_CODE);
+            self.take_all();
+        }
         loop {
             while self.cursor.accept_kind(TokenKind::Semicolon) {}
             if self.cursor.kind() == TokenKind::End {

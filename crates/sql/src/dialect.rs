@@ -38,6 +38,8 @@ bitflags! {
         const IGNORE_SPACE = 1 << 3;
         /// Oracle syntax (MariaDB).
         const ORACLE = 1 << 4;
+        /// `[` begins a quoted name (MariaDB).
+        const MSSQL = 1 << 5;
     }
 }
 
@@ -82,7 +84,7 @@ pub fn modes_from_sql_mode(sql_mode: &str) -> Modes {
         ("PIPES_AS_CONCAT", Modes::PIPES_AS_CONCAT),
         ("IGNORE_SPACE", Modes::IGNORE_SPACE),
         ("ANSI", combined),
-        ("MSSQL", combined),
+        ("MSSQL", combined | Modes::MSSQL),
         ("DB2", combined),
         ("POSTGRESQL", combined),
         ("MAXDB", combined),

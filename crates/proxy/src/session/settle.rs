@@ -1,6 +1,7 @@
 //! Behind a reply: what has to be asked before the connection may serve somebody else, and giving it back.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use stats::micros;
 use wire::errno;
@@ -8,11 +9,13 @@ use wire::errno;
 use super::diagnostics::unreported;
 use super::environment::Environment;
 use super::learn::{alters_schema, defines_what_stays};
-use super::login::FRESH_CATALOG_WAIT;
 use super::query::Query;
 use super::relay::Outcome;
 use super::{Held, Session, kill};
 use crate::error::SessionEnd;
+
+/// The maker of code waits so long for its reply until that code has been read: without a monitor it is never read.
+const DEFINITION_WAIT: Duration = Duration::from_secs(5);
 
 impl Session {
     /// Gives a connection back behind a [plain](Outcome::is_plain) reply that the client has. Where something is to be asked or
@@ -106,7 +109,7 @@ impl Session {
         if alters_schema(query) {
             self.wait_for_altered_schema(held).await;
         } else if defines_what_stays(query, &self.belief.catalog) {
-            self.here.cluster.fresh_catalog(FRESH_CATALOG_WAIT).await;
+            self.here.cluster.fresh_catalog(DEFINITION_WAIT).await;
         }
     }
 

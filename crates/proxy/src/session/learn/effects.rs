@@ -253,9 +253,17 @@ fn leaves_what_stays(query: &Query<'_>, catalog: &Catalog) -> bool {
         || !catalog.packages.is_empty() || memchr::memmem::find(&bytes.to_ascii_lowercase(), b"package").is_some();
     // Code that was defined just before is not known.
     let calls_unread = || !query.catalog_was_fresh && sql::may_call_stored(bytes, &dialect);
-    // `@x`, or the account of a DEFINER.
-    let names_variables = || memchr::memchr(b'@', bytes).is_some();
-    leaves() || names_variables() || has_packages() || catalog.names_code_that_stays(bytes) || calls_unread()
+    leaves() || names_user_variable(bytes) || has_packages() || catalog.names_code_that_stays(bytes) || calls_unread()
+}
+
+/// Whether a text may name a user variable: `@x`, but neither `@@x` nor the account of a DEFINER (`user`@`host`).
+fn names_user_variable(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'@', text).any(|at| {
+        let before = at.checked_sub(1).and_then(|before| text.get(before));
+        let goes_on =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'`' | b'\'' | b'"' | b'@');
+        !before.is_some_and(goes_on) && text.get(at + 1) != Some(&b'@')
+    })
 }
 
 /// Whether the catalog is to be read again behind a statement: it may define routines, views or triggers, or alter a schema.

@@ -38,7 +38,7 @@ fn inside(text: &[u8], dialect: &Dialect, depth: u8, see: See<'_>) -> bool {
 fn readings(dialect: Dialect) -> impl Iterator<Item = Dialect> {
     use Encoding::{AsciiSafe, Big5, Gb18030, Gbk, Sjis};
     let modes = [Modes::empty(), Modes::ANSI_QUOTES, Modes::NO_BACKSLASH_ESCAPES, Modes::OF_QUOTES];
-    let modes = modes.map(|modes| dialect.modes - Modes::OF_QUOTES | modes);
+    let modes = modes.map(|modes| (dialect.modes - Modes::OF_QUOTES) | modes);
     let encodings = [AsciiSafe, Big5, Gbk, Sjis, Gb18030];
     modes.into_iter().flat_map(move |modes| encodings.map(|encoding| Dialect { modes, encoding, ..dialect }))
 }

@@ -225,7 +225,7 @@ impl Belief {
             if self.inserts_rows(query.request) {
                 self.past.doubt = Some(Doubt::Any);
             }
-        } else if id != 0 && holds_number(query.request.payload(), id) {
+        } else if id != 0 && holds_id(query, id) {
             self.past.doubt = Some(if own { Doubt::Any } else { Doubt::Given(id) });
         } else if id != 0 {
             (self.past.insert_id, self.past.doubt, origin.insert_id) = (id, None, Some(id));
@@ -302,6 +302,13 @@ pub(in crate::session) fn may_name_tables(statement: &sql::Statement) -> bool {
             statement.kind,
             Account | Administration | Call | Compound | Definition | Handler | Lock | PreparedText | Show
         )
+}
+
+/// Whether a query may give this id: its request holds it, or the text that it executes.
+pub(in crate::session) fn holds_id(query: &Query<'_>, id: u64) -> bool {
+    let in_text =
+        || query.text().is_some_and(|text| memchr::memmem::find(text.bytes, id.to_string().as_bytes()).is_some());
+    holds_number(query.request.payload(), id) || query.command == Command::StmtExecute && in_text()
 }
 
 /// Whether a request holds this number, in digits or as a binary parameter.

@@ -8,7 +8,7 @@ use wire::command::Command;
 use wire::exchange::Expect;
 
 use super::again::ERRORS_MAX;
-use super::learned::{holds_number, may_name_tables};
+use super::learned::{holds_id, may_name_tables};
 use super::one_use::Unsure;
 use crate::error::{Refusal, SessionEnd};
 use crate::outgoing::Outgoing;
@@ -240,7 +240,7 @@ impl Session {
             || statement.asks.contains(Asks::STORED_FUNCTIONS)
             || query.hides.as_ref().is_some_and(Hidden::may_ask_insert_id)
             || statement.kind == Kind::Insert
-                && (keeps || may_be_given(on_connection, query.request) || self.belief.inserts_rows(query.request))
+                && (keeps || may_be_given(on_connection, query) || self.belief.inserts_rows(query.request))
             || may_hide()
     }
 
@@ -406,7 +406,7 @@ fn needs_older_messages(effect: &sql::Effect) -> bool {
     matches!(effect, sql::Effect::Role { .. } | sql::Effect::XaStart)
 }
 
-/// Whether a request may give the very id that LAST_INSERT_ID() is on the connection: the two would look the same.
-fn may_be_given(known: Option<u64>, request: &Request) -> bool {
-    known.is_none_or(|known| known != 0 && holds_number(request.payload(), known))
+/// Whether a query may give the very id that LAST_INSERT_ID() is on the connection: the two would look the same.
+fn may_be_given(known: Option<u64>, query: &Query<'_>) -> bool {
+    known.is_none_or(|known| known != 0 && holds_id(query, known))
 }

@@ -5,6 +5,19 @@ use crate::lexer::{Lexer, Token, TokenKind};
 use std::borrow::Cow;
 use std::fmt::Write;
 
+/// A name in lower case, as servers fold it: the Kelvin sign stays and is no `k`, nor is a capital sharp s a small one (seen with
+/// MariaDB 10.11 and MySQL 9.7).
+pub fn fold(name: &str) -> String {
+    let fold = |letter: char| {
+        let mut small = letter.to_lowercase();
+        match (small.next(), small.next()) {
+            (Some(one), None) if (letter.is_ascii() || !one.is_ascii()) && letter != '\u{1e9e}' => one,
+            _ => letter,
+        }
+    };
+    name.chars().map(fold).collect()
+}
+
 /// The name an identifier token stands for: without quotes, doubled quotes undone, case kept.
 ///
 /// Bytes that are not UTF-8 become replacement characters: such a name compares unequal to every real one.
@@ -74,9 +87,9 @@ pub fn user_variable(token: Token, text: &[u8], dialect: &Dialect) -> String {
     let bytes = token.bytes(text);
     let name = bytes.get(1..).unwrap_or_default();
     match name.first() {
-        Some(b'`') => unquote(name).to_lowercase(),
-        Some(b'\'' | b'"') => String::from_utf8_lossy(&string_body(name, dialect)).to_lowercase(),
-        _ => String::from_utf8_lossy(name).to_lowercase(),
+        Some(b'`') => fold(&unquote(name)),
+        Some(b'\'' | b'"') => fold(&String::from_utf8_lossy(&string_body(name, dialect))),
+        _ => fold(&String::from_utf8_lossy(name)),
     }
 }
 

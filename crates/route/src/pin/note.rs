@@ -126,7 +126,7 @@ impl Pins {
 
 /// The name by which a handler is closed: that of its table, without the schema, or its alias.
 fn handler(name: &str) -> String {
-    name.rsplit('.').next().unwrap_or(name).replace('`', "").to_lowercase()
+    sql::text::fold(&name.rsplit('.').next().unwrap_or(name).replace('`', ""))
 }
 
 fn qualify(name: &str, schema: Option<&str>) -> String {

@@ -33,7 +33,7 @@ impl Classifier<'_> {
         let left = text.as_ref().and_then(|text| self.left_by(text.as_bytes()));
         let (leaves, announces, reads) = left.unwrap_or((Leaves::OF_UNKNOWN_CODE, true, false));
         let leaves = self.possible(leaves);
-        self.effect(Effect::PrepareText { name: name.to_lowercase(), text, leaves, announces, reads });
+        self.effect(Effect::PrepareText { name: text::fold(&name), text, leaves, announces, reads });
         self.scan();
     }
 
@@ -79,7 +79,7 @@ impl Classifier<'_> {
         self.primary(Why::SessionChange);
         self.cursor.bump();
         match self.identifier() {
-            Some(name) => self.effect(Effect::DeallocateText { name: name.to_lowercase() }),
+            Some(name) => self.effect(Effect::DeallocateText { name: text::fold(&name) }),
             None => self.bad(),
         }
         self.skip();
@@ -95,7 +95,7 @@ impl Classifier<'_> {
         self.accounts = true;
         self.asks_in_code(Asks::all());
         match self.identifier() {
-            Some(name) => self.effect(Effect::ExecuteText { name: name.to_lowercase() }),
+            Some(name) => self.effect(Effect::ExecuteText { name: text::fold(&name) }),
             None => self.bad(),
         }
         self.scan();

@@ -106,7 +106,7 @@ impl<'a> Classifier<'a> {
     fn run(&mut self) {
         self.cursor.read();
         if self.cursor.dialect().modes.contains(Modes::MSSQL) && memchr::memchr(b'[', self.cursor.text()).is_some() {
-            // What stands in brackets is a name, which may hold quotes.
+            // A name in brackets may hold quotes.
             self.parts = 1;
             self.bad();
             self.leaves(Leaves::OF_UNKNOWN_CODE);

@@ -124,6 +124,8 @@ struct PreparedText {
     announces: bool,
     /// It is known to read only.
     reads: bool,
+    /// It is a definition, perhaps of code.
+    defines: bool,
 }
 
 impl Pins {
@@ -227,6 +229,11 @@ impl Pins {
     /// Whether the text that was prepared by this name is known to read only.
     pub fn text_reads(&self, name: &str) -> bool {
         self.details.as_ref().and_then(|details| details.prepared.get(name)).is_some_and(|text| text.reads)
+    }
+
+    /// Whether the text that was prepared by this name is a definition.
+    pub fn text_defines(&self, name: &str) -> bool {
+        self.details.as_ref().and_then(|details| details.prepared.get(name)).is_some_and(|text| text.defines)
     }
 
     /// Whether a text was prepared whose execution may announce them.
@@ -395,7 +402,14 @@ mod tests {
         let mut pins = Pins::default();
         let (name, leaves) = ("s".to_owned(), Leaves::SEQUENCES);
         pins.note(
-            &Effect::PrepareText { name: name.clone(), text: None, leaves, announces: false, reads: true },
+            &Effect::PrepareText {
+                name: name.clone(),
+                text: None,
+                leaves,
+                announces: false,
+                reads: true,
+                defines: false,
+            },
             None,
             true,
         );

@@ -96,6 +96,8 @@ pub enum Effect {
         announces: bool,
         /// It is known to read only.
         reads: bool,
+        /// It is a definition, perhaps of code.
+        defines: bool,
     },
     /// EXECUTE name, or EXECUTE IMMEDIATE with a non-literal (`name` is empty then).
     ExecuteText {

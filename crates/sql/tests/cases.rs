@@ -180,10 +180,17 @@ fn effect(effect: &Effect) -> String {
         Effect::CloseHandler(name) => format!("close-handler {name}"),
         Effect::XaStart => "xa-start".to_owned(),
         Effect::XaEnd { finished } => (if *finished { "xa-finished" } else { "xa-end" }).to_owned(),
-        Effect::PrepareText { name: to, text, leaves: what, announces, reads } => {
+        Effect::PrepareText { name: to, text, leaves: what, announces, reads, defines } => {
             let left = if what.is_empty() { String::new() } else { format!(" leaves {}", leaves(*what)) };
             let announces = if *announces { " announces" } else { "" };
-            format!("prepare {to} = {}{left}{announces}{}", name(text), if *reads { " reads" } else { "" })
+            let kind = if *reads {
+                " reads"
+            } else if *defines {
+                " defines"
+            } else {
+                ""
+            };
+            format!("prepare {to} = {}{left}{announces}{kind}", name(text))
         }
         Effect::ExecuteText { name } => format!("execute {}", if name.is_empty() { "?" } else { name }),
         Effect::DeallocateText { name } => format!("deallocate {name}"),

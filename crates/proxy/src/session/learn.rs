@@ -59,6 +59,9 @@ fn may_run_code(query: &Query<'_>) -> bool {
     query.runs_text() && (calls || hides || statement.asks.contains(sql::Asks::STORED_FUNCTIONS))
 }
 
+/// MySQL warns of writes that mix storage engines from this version on.
+const MIXING_WARNS_FROM: u32 = 90_000;
+
 impl Session {
     /// Notes what the statement did. The truth comes from the server's trackers first, then from its status flags, then
     /// from the statement's text; where none can say, the session is pinned as opaque. Gives what the shared tier must hear of.
@@ -90,7 +93,7 @@ impl Session {
         if query.statement.accounts {
             self.here.note_account_change(held, &query.statement, outcome.error.as_ref(), over);
         }
-        if effects::changes_catalog(query) {
+        if effects::changes_catalog(query) || self.belief.executes_definition(query) {
             // The catalog is read again for routines, views, triggers and the collations of schemas; until then no function is believed
             // to read only.
             self.here.cluster.shared.published.request_catalog_refresh();
@@ -202,9 +205,10 @@ impl Session {
 }
 
 impl Belief {
-    /// Whether a statement that writes may have changed no row of a table without transactions, by which MySQL remembers it.
+    /// Whether a statement that writes may have changed no row of a table without transactions, by which MySQL 9 remembers it.
     fn may_have_written_nothing(&self, query: &Query<'_>, outcome: &Outcome) -> bool {
         !self.is_mariadb()
+            && self.facts().dialect.version >= MIXING_WARNS_FROM
             && query.statement.access == Access::Primary(Why::Writes)
             && outcome.affected_rows == 0
             && !self.status.contains(Status::IN_TRANSACTION)

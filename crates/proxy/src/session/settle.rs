@@ -108,7 +108,7 @@ impl Session {
     async fn wait_for_definition(&mut self, held: &mut Held, query: &Query<'_>) {
         if alters_schema(query) {
             self.wait_for_altered_schema(held).await;
-        } else if defines_what_stays(query, &self.belief.catalog) {
+        } else if defines_what_stays(query, &self.belief.catalog) || self.belief.executes_definition(query) {
             self.here.cluster.fresh_catalog(DEFINITION_WAIT).await;
         }
     }

@@ -46,8 +46,9 @@ impl Pins {
             }
             Effect::XaStart if succeeded => self.put(Pin::Xa, true),
             Effect::XaEnd { finished: true } if succeeded => self.put(Pin::Xa, false),
-            Effect::PrepareText { name, leaves, announces, reads, .. } if succeeded => {
-                self.text_prepared(name, PreparedText { leaves: *leaves, announces: *announces, reads: *reads });
+            Effect::PrepareText { name, leaves, announces, reads, defines, .. } if succeeded => {
+                let text = PreparedText { leaves: *leaves, announces: *announces, reads: *reads, defines: *defines };
+                self.text_prepared(name, text);
             }
             Effect::ExecuteText { name } => {
                 let known = self.details.as_ref().and_then(|details| details.prepared.get(name));

@@ -9,6 +9,23 @@ use crate::statement::{Asks, Kind, Statement, Why};
 use crate::text;
 use crate::words::W;
 
+/// The traces of a prepared text's execution.
+struct Left {
+    /// The state that it may leave on its connection.
+    leaves: Leaves,
+    /// It may announce a transaction's characteristics.
+    announces: bool,
+    /// It is known to read only.
+    reads: bool,
+    /// It is a definition.
+    defines: bool,
+}
+
+impl Left {
+    /// Nobody has read the text.
+    const UNKNOWN: Left = Left { leaves: Leaves::OF_UNKNOWN_CODE, announces: true, reads: false, defines: false };
+}
+
 impl Classifier<'_> {
     pub(super) fn prepared(&mut self) {
         self.kind(Kind::PreparedText);
@@ -31,22 +48,21 @@ impl Classifier<'_> {
         }
         let text = self.only_string().and_then(|bytes| String::from_utf8(bytes).ok());
         let left = text.as_ref().and_then(|text| self.left_by(text.as_bytes()));
-        let (leaves, announces, reads) = left.unwrap_or((Leaves::OF_UNKNOWN_CODE, true, false));
-        let leaves = self.possible(leaves);
-        self.effect(Effect::PrepareText { name: text::fold(&name), text, leaves, announces, reads });
+        let Left { leaves, announces, reads, defines } = left.unwrap_or(Left::UNKNOWN);
+        let (name, leaves) = (text::fold(&name), self.possible(leaves));
+        self.effect(Effect::PrepareText { name, text, leaves, announces, reads, defines });
         self.scan();
     }
 
-    /// The state that the execution of a text may leave on its connection, whether it may announce a transaction's
-    /// characteristics, and whether it is known to read only.
-    fn left_by(&self, text: &[u8]) -> Option<(Leaves, bool, bool)> {
+    /// What the execution of a text leaves.
+    fn left_by(&self, text: &[u8]) -> Option<Left> {
         if self.nesting >= NESTING_MAX {
             return None;
         }
         let mut classifier = Classifier::new(text, self.cursor.dialect(), self.functions);
         classifier.nesting = self.nesting + 1;
         classifier.run();
-        let Statement { effects, access, .. } = classifier.finish();
+        let Statement { effects, access, kind, .. } = classifier.finish();
         let announces = effects.iter().any(Effect::may_announce);
         let each = effects.into_iter().map(|effect| match effect {
             Effect::Leaves(leaves) => leaves,
@@ -58,7 +74,8 @@ impl Classifier<'_> {
             Effect::Variable { .. } if self.cursor.dialect().family == Family::MariaDb => Leaves::UNREPORTED,
             _ => Leaves::empty(),
         });
-        Some((each.fold(Leaves::empty(), Leaves::union), announces, access.only_reads()))
+        let leaves = each.fold(Leaves::empty(), Leaves::union);
+        Some(Left { leaves, announces, reads: access.only_reads(), defines: kind == Kind::Definition })
     }
 
     /// The string in hand if nothing else follows it but USING.

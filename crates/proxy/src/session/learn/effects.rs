@@ -136,6 +136,13 @@ impl Session {
 }
 
 impl Belief {
+    /// Whether EXECUTE runs a definition that PREPARE has named, perhaps of code.
+    #[inline]
+    pub(in crate::session) fn executes_definition(&self, query: &Query<'_>) -> bool {
+        let defines = |effect: &Effect| matches!(effect, Effect::ExecuteText { name } if self.pins.text_defines(name));
+        query.statement.kind == Kind::PreparedText && query.statement.effects.iter().any(defines)
+    }
+
     /// The session has no user variables any more, nor has its connection.
     fn forget_user_variables(&mut self, held: &mut Held) {
         Arc::make_mut(&mut self.state).remove_user_variables();
@@ -300,7 +307,8 @@ fn with_definition(query: &Query<'_>, ask: impl FnOnce(&[u8]) -> bool) -> bool {
 fn has_code(text: &[u8]) -> bool {
     // A table takes its triggers along when it is renamed.
     const CODE: [&[u8]; 7] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence", b"rename"];
-    CODE.iter().any(|word| has(text, word))
+    const VERBS: [&[u8]; 4] = [b"create", b"alter", b"drop", b"rename"];
+    CODE.iter().any(|word| has(text, word)) && VERBS.iter().any(|word| has(text, word))
 }
 
 fn has_altered_schema(text: &[u8]) -> bool {

@@ -54,7 +54,7 @@ impl Classifier<'_> {
         self.scan();
     }
 
-    /// What the execution of a text leaves.
+    /// The traces that the execution of a text leaves.
     fn left_by(&self, text: &[u8]) -> Option<Left> {
         if self.nesting >= NESTING_MAX {
             return None;

@@ -367,10 +367,11 @@ impl<'r> Query<'r> {
         self.statement.uses_tables && self.text().is_some_and(|text| names_sys(text.bytes))
     }
 
-    /// Code that it runs may name user variables.
+    /// Code that it runs is known to name user variables. A view that the monitor may not read would make each of its reads need a
+    /// connection that has had none.
     pub fn asks_variables_in_code(&self) -> bool {
         self.statement.asks.contains(Asks::USER_VARIABLES_IN_CODE)
-            || self.hides.is_some_and(|hidden| hidden.may_ask().contains(Asks::USER_VARIABLES))
+            || self.hides.is_some_and(|hidden| hidden.asks.contains(Asks::USER_VARIABLES))
     }
 
     /// The reply has no end: what follows is for client and server alone.

@@ -353,7 +353,11 @@ impl<'r> Query<'r> {
             | Effect::MayChangeSession => true,
             _ => false,
         };
-        let begins = matches!(self.statement.transaction, Some(TransactionStep::Begin { .. }));
+        let begins = match self.statement.transaction {
+            Some(TransactionStep::Begin { .. }) => true,
+            Some(TransactionStep::Commit { chain, .. } | TransactionStep::Rollback { chain, .. }) => chain,
+            _ => false,
+        };
         // MySQL makes a variable that a write names and no SET has made, and reports a change without a name.
         let makes_variables = self.statement.asks.contains(Asks::USER_VARIABLES) && !self.statement.access.only_reads();
         let writes = !self.statement.access.only_reads();

@@ -5,6 +5,14 @@ use crate::lexer::{Lexer, Token, TokenKind};
 use std::borrow::Cow;
 use std::fmt::Write;
 
+/// Whether a text holds `@x`, wherever that stands, also an account (`user@host`); `@@x` is a system variable.
+pub fn names_user_variable(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'@', text).any(|at| {
+        let (before, behind) = text.split_at(at);
+        before.last() != Some(&b'@') && behind.get(1) != Some(&b'@')
+    })
+}
+
 /// A name in lower case, as servers fold it: the Kelvin sign stays and is no `k`, nor is a capital sharp s a small one (seen with
 /// MariaDB 10.11 and MySQL 9.7).
 pub fn fold(name: &str) -> String {

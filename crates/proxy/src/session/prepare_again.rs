@@ -35,8 +35,8 @@ impl Session {
             Some((wanted, _)) => connection.origin.statements.find_for(key, me, wanted),
             None => connection.origin.statements.find(key).map(ForTypes::Typed),
         };
-        let (of_client, asks_for_past) = (known.prepared.key.text.clone(), asks_for_past(&known.prepared.statement));
-        let may_give = |key: &StatementKey| !asks_for_past || key.text != of_client;
+        let prepared = known.prepared.clone();
+        let may_give = |key: &StatementKey| !asks_for_past(&prepared.statement) || key.text != prepared.key.text;
         let given = |connection: &mut Connection, key: &StatementKey, found: ForTypes, out: &mut Outgoing| match (
             found, &wanted,
         ) {
@@ -46,7 +46,6 @@ impl Session {
             }
             (ForTypes::Typed(id) | ForTypes::Untyped(id), _) => id,
         };
-        let prepared = known.prepared.clone();
         let mut key = prepared.key.clone();
         let asks_nothing = prepared.statement.asks.is_empty() && !self.belief.needs_text_instead(query);
         if !asks_nothing || self.belief.pins.has(Pin::LongData) {

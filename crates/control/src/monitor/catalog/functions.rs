@@ -152,7 +152,7 @@ impl Routines {
         if body.as_deref().is_none_or(sets_user_variables) {
             self.setters.insert(key.clone());
         }
-        if body.as_deref().is_some_and(names_user_variable) {
+        if body.as_deref().is_some_and(|body| sql::text::names_user_variable(body.as_bytes())) {
             note_asks(&mut self.asks, &key, Asks::USER_VARIABLES);
         }
         self.add(&key, procedure, body.as_deref().map_or(unseen, Leaves::of_body));
@@ -282,15 +282,6 @@ fn sets_user_variables(body: &str) -> bool {
     let named = body.split("@@").any(|part| part.contains('@'));
     let lower = body.to_lowercase();
     named && [":=", "set", "into", "diagnostics"].iter().any(|word| lower.contains(word))
-}
-
-/// Whether a body holds `@x`, wherever that stands; `@@x` is a system variable.
-pub(super) fn names_user_variable(body: &str) -> bool {
-    let is_at = |byte: Option<&u8>| byte == Some(&b'@');
-    body.match_indices('@').any(|(at, _)| {
-        let (before, behind) = body.as_bytes().split_at(at);
-        !is_at(before.last()) && !is_at(behind.get(1))
-    })
 }
 
 /// A function that names a function that writes, writes. Each round marks at least one more function or is the last.

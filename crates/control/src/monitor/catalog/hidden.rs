@@ -7,7 +7,7 @@ use facts::catalog::{Hidden, RoutineAccess, is_same_name, names, words};
 use net::query::{Client, QueryError, ResultSet};
 use sql::Leaves;
 
-use super::functions::{Routines, asks_of_body, leaves_of_named, names_user_variable, note_asks};
+use super::functions::{Routines, asks_of_body, leaves_of_named, note_asks};
 use super::settings::sets_settings;
 use crate::monitor::dialect::Dialect;
 
@@ -170,7 +170,7 @@ fn note_setting(triggers: &ResultSet, bodies: &[Body], routines: &Routines, hidd
         let body = triggers.text(row, "BODY").unwrap_or_default();
         let words = words(&body);
         let table = name(triggers, row);
-        if names_user_variable(&body) || routines.may_set(&table.0, &words) {
+        if sql::text::names_user_variable(body.as_bytes()) || routines.may_set(&table.0, &words) {
             hidden.entry(table.clone()).or_default().sets_variables = true;
         }
         if sets_settings(&body) || calls(&words) {

@@ -15,6 +15,9 @@ use crate::session::{Doubt, Held, Session, tracking};
 use route::Pin;
 use route::state::{OF_SCHEMA, has_default};
 
+/// Words of a statement that defines code, or moves it: a table takes its triggers along when it is renamed.
+const CODE: [&[u8]; 7] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence", b"rename"];
+
 impl Session {
     /// Pins that the statement begins and ends, and the state that it sets.
     pub(super) fn learn_effects(
@@ -263,14 +266,11 @@ fn leaves_what_stays(query: &Query<'_>, catalog: &Catalog) -> bool {
     leaves() || names_user_variable(bytes) || has_packages() || catalog.names_code_that_stays(bytes) || calls_unread()
 }
 
-/// Whether a text may name a user variable: `@x`, but neither `@@x` nor the account of a DEFINER (`user`@`host`).
+/// Whether a definition may name a user variable. The account of its DEFINER stands ahead of the word for its kind.
 fn names_user_variable(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'@', text).any(|at| {
-        let before = at.checked_sub(1).and_then(|before| text.get(before));
-        let goes_on =
-            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'`' | b'\'' | b'"' | b'@');
-        !before.is_some_and(goes_on) && text.get(at + 1) != Some(&b'@')
-    })
+    let lower = text.to_ascii_lowercase();
+    let begin = CODE.iter().filter_map(|word| memchr::memmem::find(&lower, word)).min();
+    sql::text::names_user_variable(&text[begin.unwrap_or(0)..])
 }
 
 /// Whether the catalog is to be read again behind a statement: it may define routines, views or triggers, or alter a schema.
@@ -305,8 +305,6 @@ fn with_definition(query: &Query<'_>, ask: impl FnOnce(&[u8]) -> bool) -> bool {
 }
 
 fn has_code(text: &[u8]) -> bool {
-    // A table takes its triggers along when it is renamed.
-    const CODE: [&[u8]; 7] = [b"function", b"procedure", b"package", b"view", b"trigger", b"sequence", b"rename"];
     const VERBS: [&[u8]; 4] = [b"create", b"alter", b"drop", b"rename"];
     CODE.iter().any(|word| has(text, word)) && VERBS.iter().any(|word| has(text, word))
 }
